@@ -1,0 +1,74 @@
+"""tapegrad: tape-based automatic differentiation on CPUs with kernels compiled by numba.
+
+``import tapegrad as tg``; names and behaviour are PyTorch's.
+"""
+
+from . import autograd as autograd
+from . import ops as ops
+from .creation import arange as arange
+from .creation import as_tensor as as_tensor
+from .creation import asarray as asarray
+from .creation import empty as empty
+from .creation import empty_like as empty_like
+from .creation import eye as eye
+from .creation import from_dlpack as from_dlpack
+from .creation import from_numpy as from_numpy
+from .creation import frombuffer as frombuffer
+from .creation import full as full
+from .creation import full_like as full_like
+from .creation import linspace as linspace
+from .creation import logspace as logspace
+from .creation import ones as ones
+from .creation import ones_like as ones_like
+from .creation import range_ as range
+from .creation import scalar_tensor as scalar_tensor
+from .creation import tensor as tensor
+from .creation import tril_indices as tril_indices
+from .creation import triu_indices as triu_indices
+from .creation import zeros as zeros
+from .creation import zeros_like as zeros_like
+from .device import device as device
+from .dtypes import bool_ as bool
+from .dtypes import double as double
+from .dtypes import dtype as dtype
+from .dtypes import finfo as finfo
+from .dtypes import float16 as float16
+from .dtypes import float32 as float32
+from .dtypes import float32 as float
+from .dtypes import float64 as float64
+from .dtypes import get_default_dtype as get_default_dtype
+from .dtypes import half as half
+from .dtypes import iinfo as iinfo
+from .dtypes import int8 as int8
+from .dtypes import int16 as int16
+from .dtypes import int32 as int
+from .dtypes import int32 as int32
+from .dtypes import int64 as int64
+from .dtypes import long as long
+from .dtypes import promote_types as promote_types
+from .dtypes import set_default_dtype as set_default_dtype
+from .dtypes import short as short
+from .dtypes import uint8 as uint8
+from .modes import enable_grad as enable_grad
+from .modes import inference_mode as inference_mode
+from .modes import is_grad_enabled as is_grad_enabled
+from .modes import is_inference_mode_enabled as is_inference_mode_enabled
+from .modes import no_grad as no_grad
+from .modes import set_grad_enabled as set_grad_enabled
+from .printing import get_printoptions as get_printoptions
+from .printing import printoptions as printoptions
+from .printing import set_printoptions as set_printoptions
+from .size import Size as Size
+from .tensor import Tensor as Tensor
+
+# The families of ops; each module lists in __all__ what it offers under PyTorch's names.
+from .ops.arithmetic import *  # noqa: F403
+from .ops.maths import *  # noqa: F403
+from .ops.reduce import *  # noqa: F403
+from .ops.shape import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(ops.nearest.text(f"module 'tapegrad' has no attribute {name!r}", name, globals()))

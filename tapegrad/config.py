@@ -1,0 +1,49 @@
+"""Settings that every floor may read: threads, grain, cache folder, defaults.
+
+Each has an environment override, read once at import:
+
+``TAPEGRAD_NUM_THREADS``  threads for kernels and BLAS (default: the cores this process may use)
+``TAPEGRAD_CACHE_DIR``    folder of the kernel cache (default: the user's cache folder)
+``TAPEGRAD_GRAIN``        elements below which a loop stays on one thread
+``TAPEGRAD_LINES``        0 switches off the recording of the user's source lines
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows have no affinity call
+        return os.cpu_count() or 1
+
+
+def _whole(name: str, default: int, least: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise ValueError(f"{name}={text!r}: a whole number of at least {least} is needed")
+    return value
+
+
+def _cache_folder() -> pathlib.Path:
+    chosen = os.environ.get("TAPEGRAD_CACHE_DIR")
+    if chosen:
+        return pathlib.Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return pathlib.Path(base).expanduser() / "tapegrad"
+
+
+threads: int = _whole("TAPEGRAD_NUM_THREADS", _cores(), 1)
+cache_dir: pathlib.Path = _cache_folder()
+# Break-even of a parallel launch (about 5 us) against the loop it splits.
+grain: int = _whole("TAPEGRAD_GRAIN", 40_000, 1)
+record_lines: bool = os.environ.get("TAPEGRAD_LINES", "1") != "0"

@@ -1,0 +1,319 @@
+"""backward and grad: the two ways to start a replay.
+
+Two algebras of cotangents: arrays for a plain backward, tensors (so that everything is recorded
+again) under ``create_graph=True``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import config
+from .elementwise import run_loop
+from .ops.arithmetic import plus
+from .ops.reduce import summed
+from .ops.shape import stack
+from .replay import Algebra, replay, run_hooks
+from .tape import Entry, Value
+
+_plus = plus.op.variant("aa")
+
+
+def _broadcast_dims(have: tuple[int, ...], want: tuple[int, ...]) -> tuple[int, ...]:
+    """Dimensions of ``have`` to be summed to come back to ``want``; ValueError if that cannot be."""
+    lead = len(have) - len(want)
+    if lead < 0:
+        raise ValueError
+    dims = list(range(lead))
+    for d, n in enumerate(want):
+        if have[lead + d] != n:
+            if n != 1:
+                raise ValueError
+            dims.append(lead + d)
+    return tuple(dims)
+
+
+class Arrays:
+    """Cotangents as plain arrays."""
+
+    recorded = False
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+
+    @staticmethod
+    def add(a: np.ndarray, b: np.ndarray, owned: bool) -> np.ndarray:
+        out = a if owned else np.empty(a.shape, a.dtype)
+        if a.size < config.grain and a.dtype is b.dtype and a.flags.c_contiguous and b.flags.c_contiguous:
+            kernel = _plus.flat.get(a.dtype.char)
+            if kernel is not None and not owned:
+                kernel(a, b, out, 0, a.size)
+                return out
+        if owned and not np.may_share_memory(a, b):
+            run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape, (), (0,))
+        elif owned:
+            return a + b
+        else:
+            run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape)
+        return out
+
+    @staticmethod
+    def fit(g: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        if g.shape != shape:
+            dims = _broadcast_dims(g.shape, shape)
+            g = summed.forward(g, dims=dims, shape=shape, dtype=g.dtype)
+        return g if g.dtype is dtype else g.astype(dtype, copy=False)
+
+    def wrap(self, g: np.ndarray) -> Any:
+        return self.cls._make(g)
+
+    @staticmethod
+    def unwrap(value: Any) -> np.ndarray:
+        return value._array  # type: ignore[no-any-return]
+
+
+class Tensors:
+    """Cotangents as tensors whose arithmetic is recorded."""
+
+    recorded = True
+
+    @staticmethod
+    def add(a: Any, b: Any, owned: bool) -> Any:
+        return plus(a, b)
+
+    @staticmethod
+    def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        array = g._array
+        if array.shape != shape:
+            dims = _broadcast_dims(array.shape, shape)
+            g = summed(g, dims=dims, shape=shape, dtype=array.dtype)
+        return g if array.dtype == dtype else g.to(dtype)
+
+    @staticmethod
+    def wrap(g: Any) -> Any:
+        return g
+
+    @staticmethod
+    def unwrap(value: Any) -> Any:
+        return value
+
+
+def _algebra(cls: type[Any], create_graph: bool) -> Algebra:
+    return Tensors() if create_graph else Arrays(cls)
+
+
+# -- roots -----------------------------------------------------------------------------------------
+
+
+def _listed(items: Any) -> list[Any]:
+    return list(items) if isinstance(items, (tuple, list)) else [items]
+
+
+def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) -> list[tuple[Any, int, Any]]:
+    """(entry or leaf, output, cotangent) per tensor that is differentiated."""
+    roots = []
+    for j, (t, g) in enumerate(zip(tensors, grads, strict=True)):
+        if not isinstance(t, Value):
+            raise TypeError(f"{name}: expected tensors, got {type(t).__name__}")
+        edge = t._edge()
+        array = t._array
+        if edge is None:
+            raise RuntimeError(_no_graph_text(j, t))
+        if g is None:
+            if array.size != 1:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for scalar outputs: this tensor has shape {list(array.shape)}. "
+                    f"Reduce it (for example .sum()) or give {'gradient=' if name == 'backward' else 'grad_outputs='} of that shape."
+                )
+            g = t._make(np.ones(array.shape, array.dtype))
+        elif not isinstance(g, Value):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        if g._array.shape != array.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{j}] has a shape of {list(g._array.shape)} and output[{j}] has a shape of "
+                f"{list(array.shape)}."
+            )
+        if g._array.dtype != array.dtype:
+            if g._array.dtype.kind != "f":
+                raise RuntimeError(f"{name}: the gradient of a {array.dtype} tensor must be floating, got {g._array.dtype}")
+            g = t._make(g._array.astype(array.dtype)) if not algebra.recorded else g.to(array.dtype)
+        roots.append((edge, t._index if type(edge) is Entry else 0, algebra.unwrap(g)))
+    return roots
+
+
+def _no_graph_text(j: int, t: Any) -> str:
+    array = t._array
+    if array.dtype.kind != "f":
+        why = f"it has dtype {array.dtype}, and only floating tensors can require grad"
+    else:
+        why = (
+            "no input of the operations that made it required grad (was requires_grad=True set on a leaf?), "
+            "or it was computed under no_grad(), or cut by detach()"
+        )
+    return f"element {j} of tensors does not require grad and does not have a grad_fn: {why}."
+
+
+def _grads_for(grads: Any, tensors: list[Any], name: str) -> list[Any]:
+    if grads is None:
+        return [None] * len(tensors)
+    items = _listed(grads)
+    if len(items) != len(tensors):
+        raise RuntimeError(f"{name}: got {len(tensors)} tensors and {len(items)} gradients")
+    return items
+
+
+# -- leaves ----------------------------------------------------------------------------------------
+
+
+def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
+    """Add a cotangent to ``leaf.grad``: in place, unless it is being recorded."""
+    have = leaf._grad
+    if algebra.recorded:
+        leaf._grad = g if have is None else plus(have, g)
+        return
+    if have is None:
+        # Kept as it is only if nobody else holds it: the two references are this function's
+        # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
+        if sys.getrefcount(g) > 4 or g.base is not None or not g.flags.c_contiguous or not g.flags.writeable:
+            g = np.array(g, order="C", copy=True)
+        leaf._grad = leaf._make(g)
+        return
+    array = have._array
+    if array.shape == g.shape and array.flags.writeable:
+        run_loop(_plus.forward(), array.dtype, [array, g if g is not array else g.copy()], [array], array.shape, (), (0,))
+        have._bump("accumulation into .grad")
+    else:
+        leaf._grad = leaf._make(array + g)
+
+
+def _deliverer(algebra: Algebra, collect: dict[Any, Any] | None) -> Any:
+    def deliver(leaf: Any, g: Any) -> None:
+        extra = leaf._extra
+        if extra is not None and extra.hooks:
+            g = run_hooks(extra.hooks, g, algebra)
+        if collect is not None:
+            collect[leaf] = g
+            return
+        accumulate(leaf, g, algebra)
+        if extra is not None and extra.post_hooks:
+            for hook in list(extra.post_hooks.values()):
+                hook(leaf)
+
+    return deliver
+
+
+# -- the two ways ----------------------------------------------------------------------------------
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of ``tensors`` to ``.grad`` of the leaves they depend on.
+
+    ``grad_tensors`` weights the tensors (ones for scalars if None). The graph is truncated as it is
+    replayed unless ``retain_graph`` (default: the value of ``create_graph``). With ``inputs`` only those
+    tensors receive a gradient. RuntimeError if a tensor has no graph, or has given it up.
+    """
+    items = _listed(tensors)
+    if not items:
+        raise RuntimeError("backward: an empty list of tensors was given")
+    grads = _grads_for(grad_tensors, items, "backward")
+    algebra = _algebra(items[0]._result if isinstance(items[0], Value) else Value, create_graph)
+    roots = _roots(items, grads, algebra, "backward")
+    retain = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        replay(roots, algebra, retain=retain, deliver=_deliverer(algebra, None))
+        return
+    targets = _listed(inputs)
+    if not targets:
+        raise RuntimeError("backward: 'inputs' argument to backward cannot be empty.")
+    wanted = _wanted(targets, "backward")
+    replay(roots, algebra, retain=retain, deliver=_deliverer(algebra, None), wanted=wanted)
+    for x in targets:
+        edge = x._edge()
+        if type(edge) is Entry and wanted[edge][x._index] is not None:
+            accumulate(x, wanted[edge][x._index], algebra)
+
+
+def _wanted(inputs: list[Any], name: str) -> dict[Any, dict[int, Any]]:
+    wanted: dict[Any, dict[int, Any]] = {}
+    for x in inputs:
+        if not isinstance(x, Value):
+            raise TypeError(f"{name}: inputs must be tensors, got {type(x).__name__}")
+        edge = x._edge()
+        if edge is None:
+            raise RuntimeError(
+                f"{name}: One of the differentiated Tensors does not require grad (shape {list(x._array.shape)}, dtype "
+                f"{x._array.dtype}); set requires_grad=True on it before it is used."
+            )
+        wanted.setdefault(edge, {})[x._index if type(edge) is Entry else 0] = None
+    return wanted
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of the sum of ``outputs`` with respect to ``inputs``, as a tuple; no ``.grad`` is touched.
+
+    An input that the outputs do not depend on is an error, or gives None with ``allow_unused`` and
+    zeros with ``materialize_grads``.
+    """
+    outs, targets = _listed(outputs), _listed(inputs)
+    if allow_unused is False and materialize_grads:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if not targets:
+        raise ValueError("grad requires non-empty inputs.")
+    if is_grads_batched:
+        return _batched(outs, targets, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    grads = _grads_for(grad_outputs, outs, "grad")
+    algebra = _algebra(outs[0]._result if outs and isinstance(outs[0], Value) else Value, create_graph)
+    wanted = _wanted(targets, "grad")
+    roots = _roots(outs, grads, algebra, "grad")
+    collected: dict[Any, Any] = {}
+    retain = create_graph if retain_graph is None else retain_graph
+    replay(roots, algebra, retain=retain, deliver=_deliverer(algebra, collected), wanted=wanted)
+    results = []
+    for j, x in enumerate(targets):
+        edge = x._edge()
+        g = wanted[edge][x._index] if type(edge) is Entry else collected.get(edge)
+        if g is not None:
+            g = algebra.wrap(g)
+        elif materialize_grads:
+            g = x._make(np.zeros(x._array.shape, x._array.dtype))
+        elif not allow_unused:
+            raise RuntimeError(
+                f"One of the differentiated Tensors (input {j}, shape {list(x._array.shape)}) appears to not have been used in "
+                "the graph. Set allow_unused=True if this is the desired behavior."
+            )
+        results.append(g)
+    return tuple(results)
+
+
+def _batched(
+    outs: list[Any], targets: list[Any], grad_outputs: Any, retain: Any, create: bool, unused: Any, zeros: bool
+) -> tuple[Any, ...]:
+    """One replay per index of the leading dimension of the grad_outputs, stacked."""
+    batches = _grads_for(grad_outputs, outs, "grad")
+    if any(not isinstance(b, Value) or not b._array.ndim for b in batches):
+        raise RuntimeError("grad: is_grads_batched=True needs grad_outputs with a leading batch dimension")
+    size = batches[0]._array.shape[0]
+    rows = []
+    for j in range(size):
+        keep = True if j < size - 1 else retain
+        rows.append(grad(outs, targets, [b[j] for b in batches], keep, create, unused, False, zeros))
+    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True))
+

@@ -1,0 +1,125 @@
+"""The kernel cache: machine code on disk, named by all that it depends on.
+
+numba's own cache checks the source file of a function but not of the helpers it calls, and
+cannot hold functions that were generated as text. Here a compiled function is one file,
+``<folder>/<stamp>/<label>.bin``. The label names the function and its signature (and holds a hash
+of the text if the function was generated); the stamp is a hash over the sources of all
+kernels, the versions of Python, numba, llvmlite and NumPy, and the CPU.
+
+A folder that cannot be written, or that holds damaged files, costs time and one warning, never an
+error: the code is compiled again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import pickle
+import sys
+import tempfile
+import warnings
+from functools import cache as once
+from typing import Any
+
+import llvmlite
+import llvmlite.binding
+import numba
+import numpy as np
+from numba.core import serialize
+from numba.core.compiler import CompileResult
+from numba.core.registry import cpu_target
+
+from .. import config
+
+_SOURCES = pathlib.Path(__file__).parent
+
+
+@once
+def stamp() -> str:
+    """Hash of everything that compiled code depends on besides its own label."""
+    digest = hashlib.sha256()
+    for path in sorted(_SOURCES.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    for fact in (
+        numba.__version__,
+        llvmlite.__version__,
+        np.__version__,
+        sys.version,
+        str(sys.flags.optimize),
+        llvmlite.binding.get_host_cpu_name(),
+        llvmlite.binding.get_host_cpu_features().flatten(),
+        os.environ.get("NUMBA_CPU_NAME", ""),
+        os.environ.get("NUMBA_CPU_FEATURES", ""),
+        os.environ.get("NUMBA_OPT", ""),
+    ):
+        digest.update(fact.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@once
+def folder() -> pathlib.Path | None:
+    """The stamped folder, or None (after one warning) if it cannot be used."""
+    path = config.cache_dir / stamp()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as err:
+        warnings.warn(
+            f"tapegrad's kernel cache {path} cannot be used ({err.strerror or err}); kernels are "
+            "compiled anew in each process. Set TAPEGRAD_CACHE_DIR to a folder that can be written.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return path
+
+
+@once
+def _warn_damaged(path: pathlib.Path, reason: str) -> None:
+    warnings.warn(
+        f"tapegrad's kernel cache holds a damaged file, {path} ({reason}); it is made anew.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _file(label: str) -> pathlib.Path | None:
+    base = folder()
+    return None if base is None else base / f"{label}.bin"
+
+
+def load(label: str) -> CompileResult | None:
+    """The compiled function of that label, or None if it is not (or no longer) there."""
+    path = _file(label)
+    if path is None:
+        return None
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as err:
+        _warn_damaged(path, str(err))
+        return None
+    # Machine code is run as it is read, so damage has to be noticed before, not by its effect.
+    digest, body = data[:32], data[32:]
+    if hashlib.sha256(body).digest() != digest:
+        _warn_damaged(path, "its checksum does not fit")
+        return None
+    return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(body))
+
+
+def save(label: str, made: CompileResult) -> None:
+    """Keep a compiled function; quietly does nothing where the folder cannot take it."""
+    path = _file(label)
+    if path is None or made.library.has_dynamic_globals:
+        return
+    body = serialize.dumps(made._reduce())
+    with contextlib.suppress(OSError):
+        # Written aside and renamed, so that another process never reads a part.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(body).digest() + body)
+        os.replace(temporary, path)

@@ -1,0 +1,148 @@
+"""Serial or parallel: the one place that starts threads.
+
+A kernel works on a range; the launcher runs it whole, or splits the range over numba's threads.
+Kernels never look at the number of threads, so results do not depend on it.
+
+Two situations make a parallel region unsafe, and both run serially instead: a child process
+made by fork after threads were started (they do not exist in the child), and a second Python thread
+that arrives while the first is inside a parallel region (not every threading layer of numba
+allows that).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache as once
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing import signature as typed
+from numba.extending import intrinsic
+
+from .. import config
+from .jit import PLAIN, Kernel, from_text, signature
+
+_region = threading.Lock()
+_home = os.getpid()  # the process in which numba's threads live
+_started = False
+
+
+def run(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, work: int) -> None:
+    """Run a kernel over ``range(count)``; ``work`` is its total size in elements."""
+    if work >= config.grain and count > 1 and config.threads > 1 and not PLAIN:
+        if _region.acquire(blocking=False):
+            try:
+                if _parallel(kernel, chars, args, count):
+                    return
+            finally:
+                _region.release()
+    kernel.entry(chars)(*args, 0, count)
+
+
+def start(kernel: Kernel, args: tuple[Any, ...], count: int, work: int) -> None:
+    """Like :func:`run`, with the signature taken from the arguments."""
+    if count:
+        run(kernel, (*signature(args), "int", "int"), args, count, work)
+
+
+def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int) -> bool:
+    global _started
+    if os.getpid() != _home and _started:
+        return False
+    _started = True
+    limit = min(config.threads, numba.config.NUMBA_NUM_THREADS)
+    if numba.get_num_threads() != limit:
+        numba.set_num_threads(limit)
+    kinds = tuple("p" if c not in ("int", "float") else c[0] for c in chars[:-2])
+    entry = _launcher(kinds)
+    entry(kernel.address(chars), *args, count, limit)
+    return True
+
+
+@once
+def _launcher(kinds: tuple[str, ...]) -> Any:
+    """A parallel loop that calls a kernel by its address, for one kind of argument list."""
+    names = [f"a{j}" for j in range(len(kinds))]
+    given = [f"w{j}" if k == "p" else f"a{j}" for j, k in enumerate(kinds)]
+    lines = [f"def launch({', '.join(['address', *names, 'count', 'parts'])}):"]
+    # Pointers cross into the parallel region as integers, which numba can pass to its threads.
+    lines += [f"    w{j} = as_integer(a{j})" for j, k in enumerate(kinds) if k == "p"]
+    call = f"call(address, {_tuple(given)}, count * part // parts, count * (part + 1) // parts)"
+    lines += ["    for part in prange(parts):", f"        {call}"]
+    scope = {"as_integer": as_integer, "call": call_address, "prange": numba.prange}
+    made = from_text("launch", "\n".join(lines) + "\n", scope, parallel=True)
+    chars = {"p": "B", "i": "int", "f": "float"}
+    return made.entry(("int", *(chars[k] for k in kinds), "int", "int"))
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({', '.join(items)},)"
+
+
+@intrinsic
+def as_integer(typingctx, pointer):
+    """The address held by a data pointer."""
+
+    def codegen(context, builder, sig, args):
+        return builder.ptrtoint(args[0], ir.IntType(64))
+
+    return typed(types.int64, pointer), codegen
+
+
+@intrinsic
+def call_address(typingctx, address, args, start, stop):
+    """Call compiled code by its address: numba passes (result, exception, arguments)."""
+
+    def codegen(context, builder, sig, values):
+        pointer = ir.IntType(8).as_pointer()
+        words = [pointer, pointer]
+        given = [cgutils.get_null_value(pointer), cgutils.get_null_value(pointer)]
+        # Neither result nor exception is ever written: kernels return nothing and cannot raise.
+        slot = cgutils.alloca_once(builder, pointer)
+        given = [builder.bitcast(slot, pointer), builder.bitcast(slot, pointer)]
+        for j, kind in enumerate(sig.args[1].types):
+            value = builder.extract_value(values[1], j)
+            words.append(context.get_value_type(kind))
+            given.append(value)
+        for bound in values[2:]:
+            words.append(ir.IntType(64))
+            given.append(bound)
+        function = ir.FunctionType(ir.IntType(32), words).as_pointer()
+        builder.call(builder.inttoptr(values[0], function), given)
+        return context.get_dummy_value()
+
+    return typed(types.none, address, args, types.int64, types.int64), codegen
+
+
+def set_num_threads(n: int) -> None:
+    """Let kernels and BLAS use at most n threads."""
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(f"set_num_threads expects an int, got {type(n).__name__}")
+    if n < 1:
+        raise RuntimeError(f"set_num_threads expects a positive number, got {n}")
+    config.threads = n
+    _limit_blas(n)
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Within the block, kernels and BLAS use at most n threads."""
+    before = config.threads
+    set_num_threads(n)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
+
+
+def _limit_blas(n: int) -> None:
+    from threadpoolctl import ThreadpoolController  # scans the loaded libraries: only on demand
+
+    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        library.set_num_threads(n)

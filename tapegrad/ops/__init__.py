@@ -1,0 +1,10 @@
+"""The operations, by family. Public functions carry PyTorch's names and arguments."""
+
+from . import arithmetic as arithmetic
+from . import convert as convert
+from . import dims as dims
+from . import interop as interop
+from . import maths as maths
+from . import nearest as nearest
+from . import reduce as reduce
+from . import shape as shape

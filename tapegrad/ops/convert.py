@@ -1,0 +1,47 @@
+"""Type conversion, copying into a tensor, and filling."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..op import kernel_op
+from ..tape import Value
+
+
+@kernel_op(x=lambda g: g, node_name="ToCopyBackward0", name="to")  # the replay casts back
+def cast(x, *, dtype):
+    """A copy in another dtype."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        # Out-of-range and NaN to integer is undefined in C; both libraries take what the CPU gives.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return x.astype(dtype, order="C")
+
+
+@kernel_op(input=lambda g: g * 0, src=lambda g: g, node_name="CopyBackwards", name="copy")
+def copied_into(input, src):
+    """src broadcast to the shape of input and converted to its dtype."""
+    return np.broadcast_to(src, input.shape)
+
+
+@kernel_op(input=lambda g: g * 0, value=lambda g: g, name="fill")
+def filled(input, value, *, number):
+    """One value everywhere."""
+    return np.broadcast_to(np.asarray(number if value is None else value), input.shape)
+
+
+def to_dtype(input: Any, dtype: dtypes.dtype, copy: bool = False) -> Any:
+    """The tensor itself if it has that dtype already (unless ``copy``), else a converted copy."""
+    if input._array.dtype.num == dtype.numpy.num and not copy:
+        return input
+    return cast(input, dtype=dtype.numpy)
+
+
+def fill(input: Any, value: Any) -> Any:
+    """A new tensor of the same shape and dtype with one value everywhere."""
+    if isinstance(value, Value):
+        return filled(input, value, number=None)
+    return input.clone().fill_(value)

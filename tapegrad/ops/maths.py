@@ -1,0 +1,320 @@
+"""Functions of one number: exponentials, logarithms, trigonometry, rounding, and their kin."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..derive import Expr
+from ..fastpath import elementwise
+from ..kernels import formula
+from ..kernels.formula import Scalar, select
+from .arithmetic import where
+
+__all__ = [
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf",
+    "erfc", "erfinv", "lgamma", "digamma", "abs", "sign", "floor", "ceil", "trunc", "frac", "isnan", "isinf",
+    "isfinite", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "absolute", "fix",
+]  # fmt: skip
+
+_f = formula.function
+
+
+def _call(name: str, x: Any) -> Any:
+    """A device function on a floating Scalar."""
+    return x.emitter.call(name, (x,))
+
+
+@elementwise(kind="float", input=lambda g, out: g * out)
+def exp(input):
+    """e to the power input."""
+    return _call("exp", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * (out * math.log(2.0)))
+def exp2(input):
+    """2 to the power input."""
+    return _call("exp2", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * (out + 1))
+def expm1(input):
+    """exp(input) - 1, accurate near 0."""
+    return _call("expm1", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g / input)
+def log(input):
+    """Natural logarithm."""
+    return _call("log", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g / (input * math.log(2.0)))
+def log2(input):
+    """Logarithm to base 2."""
+    return _call("log2", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g / (input * math.log(10.0)))
+def log10(input):
+    """Logarithm to base 10."""
+    return _call("log10", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g / (input + 1))
+def log1p(input):
+    """log(1 + input), accurate near 0."""
+    return _call("log1p", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g / (out * 2))
+def sqrt(input):
+    """Square root; the gradient at 0 is infinite."""
+    return _call("sqrt", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * (out * out * out * -0.5))
+def rsqrt(input):
+    """1 / sqrt(input)."""
+    return _call("rsqrt", input)
+
+
+@elementwise(kind="float", input=lambda g, out: -g * (out * out))
+def reciprocal(input):
+    """1 / input."""
+    return 1 / input
+
+
+@elementwise(kind="float", input=lambda g, input: g * cos(input))
+def sin(input):
+    """Sine of an angle in radians."""
+    return _call("sin", input)
+
+
+@elementwise(kind="float", input=lambda g, input: -g * sin(input))
+def cos(input):
+    """Cosine of an angle in radians."""
+    return _call("cos", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * (out * out + 1))
+def tan(input):
+    """Tangent of an angle in radians."""
+    return _call("tan", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * rsqrt(1 - input * input))
+def asin(input):
+    """Inverse sine, in radians."""
+    return _call("asin", input)
+
+
+@elementwise(kind="float", input=lambda g, input: -g * rsqrt(1 - input * input))
+def acos(input):
+    """Inverse cosine, in radians."""
+    return _call("acos", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g / (input * input + 1))
+def atan(input):
+    """Inverse tangent, in radians."""
+    return _call("atan", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * cosh(input))
+def sinh(input):
+    """Hyperbolic sine."""
+    return _call("sinh", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * sinh(input))
+def cosh(input):
+    """Hyperbolic cosine."""
+    return _call("cosh", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * (1 - out * out))
+def tanh(input):
+    """Hyperbolic tangent."""
+    return _call("tanh", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * rsqrt(input * input + 1))
+def asinh(input):
+    """Inverse hyperbolic sine."""
+    return _call("asinh", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * rsqrt(input * input - 1))
+def acosh(input):
+    """Inverse hyperbolic cosine."""
+    return _call("acosh", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g / (1 - input * input))
+def atanh(input):
+    """Inverse hyperbolic tangent."""
+    return _call("atanh", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * ((1 - out) * out))
+def sigmoid(input):
+    """1 / (1 + exp(-input))."""
+    return _call("sigmoid", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * (exp(-(input * input)) * (2 / math.sqrt(math.pi))))
+def erf(input):
+    """The error function."""
+    return _call("erf", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * (exp(-(input * input)) * (-2 / math.sqrt(math.pi))))
+def erfc(input):
+    """1 - erf(input), accurate for large input."""
+    return _call("erfc", input)
+
+
+@elementwise(kind="float", input=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)))
+def erfinv(input):
+    """The inverse of erf."""
+    return _call("erfinv", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * digamma(input))
+def lgamma(input):
+    """Logarithm of the absolute value of the gamma function."""
+    return _call("lgamma", input)
+
+
+@elementwise(kind="float", input=lambda g, input: g * trigamma(input))
+def digamma(input):
+    """Logarithmic derivative of the gamma function."""
+    return _call("digamma", input)
+
+
+@elementwise(kind="float", name="polygamma", node_name="PolygammaBackward0")
+def trigamma(input):
+    """Second logarithmic derivative of the gamma function."""
+    return _call("trigamma", input)
+
+
+@elementwise(input=lambda g, input: g * sign(input))
+def abs(input):
+    """Absolute value; the gradient at 0 is 0."""
+    return input.__abs__()
+
+
+@elementwise(input=lambda g: g * 0)
+def sign(input):
+    """-1, 0 or 1; NaN gives 0."""
+    if type(input) is Scalar and input.char == "?":
+        return input
+    return select(input > 0, 1, 0) - select(input < 0, 1, 0) if not _floating(input) else _float_sign(input)
+
+
+def _floating(x: Any) -> bool:
+    return type(x) is Scalar and x.char in "fd"
+
+
+def _float_sign(x: Scalar) -> Scalar:
+    out = x.emitter
+    char = x.char
+    name = formula.TYPE_NAMES[char]
+    return out.assign(f"{name}({x.text} > 0) - {name}({x.text} < 0)", char)
+
+
+def _rounding(name: str) -> Any:
+    def apply(x: Any) -> Any:
+        return _call(name, x) if _floating(x) else x
+
+    return apply
+
+
+_floor, _ceil, _trunc, _round = (_rounding(n) for n in ("floor", "ceil", "trunc", "round"))
+
+
+@elementwise(input=lambda g: g * 0)
+def floor(input):
+    """The largest whole number not above input."""
+    return _floor(input)
+
+
+@elementwise(input=lambda g: g * 0)
+def ceil(input):
+    """The smallest whole number not below input."""
+    return _ceil(input)
+
+
+@elementwise(input=lambda g: g * 0)
+def trunc(input):
+    """input without its fraction."""
+    return _trunc(input)
+
+
+@elementwise(input=lambda g: g * 0, name="round")
+def round_even(input):
+    """The nearest whole number; halves go to the even one."""
+    return _round(input)
+
+
+@elementwise(input=lambda g: g)
+def frac(input):
+    """input - trunc(input)."""
+    return input - _trunc(input)
+
+
+@elementwise(kind="compare")
+def isnan(input):
+    """Whether input is NaN."""
+    return input != input
+
+
+@elementwise(kind="compare")
+def isinf(input):
+    """Whether input is plus or minus infinity."""
+    return abs(input) == math.inf if _floating(input) else input != input
+
+
+@elementwise(kind="compare")
+def isfinite(input):
+    """Whether input is neither infinite nor NaN."""
+    return abs(input) < math.inf if _floating(input) else input == input
+
+
+@elementwise(kind="float", input=lambda g, input: where(input == input, where(abs(input) == math.inf, 0.0, g), 0.0))
+def nan_to_num_(input, *, nan, posinf, neginf):
+    """NaN and infinities replaced."""
+    x = select(input == input, input, nan)
+    x = select(input == math.inf, posinf, x)
+    return select(input == -math.inf, neginf, x)
+
+
+arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
+absolute, fix = abs, trunc
+
+for _name, _fn in {
+    "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p, "sqrt": sqrt,
+    "sin": sin, "cos": cos, "tan": tan, "sinh": sinh, "cosh": cosh, "tanh": tanh, "abs": abs, "sign": sign,
+    "floor": floor, "ceil": ceil, "trunc": trunc, "reciprocal": reciprocal, "arcsin": asin, "arccos": acos, "arctan": atan,
+}.items():  # fmt: skip
+    Expr.table[_name] = _fn
+
+
+class MathsMethods:
+    """a.exp(), a.sin(), ..."""
+
+    __slots__ = ()
+
+    __abs__ = abs
+    exp, exp2, expm1, log, log2, log10, log1p = exp, exp2, expm1, log, log2, log10, log1p
+    sqrt, rsqrt, reciprocal = sqrt, rsqrt, reciprocal
+    sin, cos, tan, asin, acos, atan = sin, cos, tan, asin, acos, atan
+    arcsin, arccos, arctan = asin, acos, atan
+    sinh, cosh, tanh, asinh, acosh, atanh = sinh, cosh, tanh, asinh, acosh, atanh
+    arcsinh, arccosh, arctanh = asinh, acosh, atanh
+    sigmoid, erf, erfc, erfinv, lgamma, digamma = sigmoid, erf, erfc, erfinv, lgamma, digamma
+    abs, absolute, sign = abs, abs, sign
+    floor, ceil, trunc, fix, frac = floor, ceil, trunc, trunc, frac
+    isnan, isinf, isfinite = isnan, isinf, isfinite

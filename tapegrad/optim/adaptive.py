@@ -1,0 +1,195 @@
+"""Adagrad, Adadelta and RMSprop: steps divided by a running size of the gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .fused import FusedOptimizer, Runner, counter, like, not_negative, number, one_element
+
+
+def _sign(group: dict[str, Any]) -> float:
+    return -1.0 if group["maximize"] else 1.0
+
+
+class Adagrad(FusedOptimizer):
+    """Divides by the root of the sum of all squared gradients. State (from the start): "step", "sum"."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        one_element("lr", lr)
+        not_negative("Invalid learning rate", lr)
+        not_negative("Invalid lr_decay value", lr_decay)
+        not_negative("Invalid weight_decay value", weight_decay)
+        not_negative("Invalid initial_accumulator_value value", initial_accumulator_value)
+        not_negative("Invalid epsilon value", eps)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._start(param, group)
+
+    def _start(self, param: Any, group: dict[str, Any]) -> None:
+        state = self.state[param]
+        state["step"] = counter()
+        state["sum"] = like(param, group["initial_accumulator_value"])
+
+    def share_memory(self) -> None:
+        """Refused: tensors live in the memory of one process."""
+        raise RuntimeError("share_memory is not supported: tapegrad's tensors belong to one process")
+
+    def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
+        run = None
+        count = -1.0
+        for param in group["params"]:
+            if param._grad is None:
+                continue
+            state = self.state[param]
+            if not state:  # of a group added later
+                self._start(param, group)
+            state["step"]._array += 1
+            if run is None or state["step"]._array.item() != count:
+                count = state["step"]._array.item()
+                rate = number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
+                run = Runner("adagrad", 3, [rate, group["weight_decay"], _sign(group), group["eps"]], mark)
+            run(param, state["sum"])
+
+
+class Adadelta(FusedOptimizer):
+    """Steps in units of earlier steps. State: "step", "square_avg", "acc_delta"."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element("lr", lr)
+        not_negative("Invalid learning rate", lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        not_negative("Invalid epsilon value", eps)
+        not_negative("Invalid weight_decay value", weight_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "rho": rho,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "capturable": capturable,
+                "foreach": foreach,
+                "differentiable": differentiable,
+            },
+        )
+
+    def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
+        rho = group["rho"]
+        numbers = [number(group["lr"]), group["weight_decay"], _sign(group), rho, 1 - rho, group["eps"]]
+        run = Runner("adadelta", 4, numbers, mark)
+        for param in group["params"]:
+            if param._grad is None:
+                continue
+            state = self.state[param]
+            if not state:
+                state["step"] = counter()
+                state["square_avg"] = like(param)
+                state["acc_delta"] = like(param)
+            state["step"]._array += 1
+            run(param, state["square_avg"], state["acc_delta"])
+
+
+class RMSprop(FusedOptimizer):
+    """Divides by a running root mean square of the gradient.
+
+    ``centered`` subtracts the squared mean gradient. State: "step", "square_avg", with momentum
+    "momentum_buffer", with centered "grad_avg".
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element("lr", lr)
+        not_negative("Invalid learning rate", lr)
+        not_negative("Invalid epsilon value", eps)
+        not_negative("Invalid momentum value", momentum)
+        not_negative("Invalid weight_decay value", weight_decay)
+        not_negative("Invalid alpha value", alpha)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "alpha": alpha,
+                "eps": eps,
+                "centered": centered,
+                "weight_decay": weight_decay,
+                "capturable": capturable,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+            },
+        )
+
+    def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
+        alpha, momentum, centered = group["alpha"], group["momentum"], group["centered"]
+        numbers = [number(group["lr"]), group["weight_decay"], _sign(group), alpha, 1 - alpha, group["eps"], momentum]
+        flags = (int(centered), int(momentum > 0))
+        run = Runner("rmsprop", 5, numbers, mark, flags)
+        for param in group["params"]:
+            if param._grad is None:
+                continue
+            state = self.state[param]
+            if not state:
+                state["step"] = counter()
+                state["square_avg"] = like(param)
+                if momentum > 0:
+                    state["momentum_buffer"] = like(param)
+                if centered:
+                    state["grad_avg"] = like(param)
+            state["step"]._array += 1
+            square = state["square_avg"]
+            # An array that the flags leave untouched is represented by another one.
+            run(param, square, state.get("grad_avg", square), state.get("momentum_buffer", square))

@@ -1,0 +1,161 @@
+"""Optimizers whose step is one kernel call per parameter.
+
+A kernel of ``kernels/optim.py`` reads a parameter, its gradient and its state once and writes
+parameter and state once. A subclass says, per group, which kernel, which state and which numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import config, dtypes, kernels
+from ..modes import enable_grad
+from ..tape import site
+from ..tensor import Tensor
+from .optimizer import Optimizer, step_dtype
+
+
+class FusedOptimizer(Optimizer):
+    """Base of the optimizers that step by kernels; they differ in ``_update``.
+
+    ``foreach`` and ``fused`` choose between implementations elsewhere; here there is one, and either
+    value is accepted. ``differentiable`` and ``capturable`` are refused.
+    """
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        for option in ("differentiable", "capturable"):
+            if defaults.get(option):
+                raise RuntimeError(
+                    f"{type(self).__name__}: {option}=True is not supported: steps run in compiled kernels outside "
+                    "the tape. For a differentiable update write it with tensor operations."
+                )
+        if defaults.get("foreach") and defaults.get("fused"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        super().__init__(params, defaults)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient.
+
+        ``closure`` clears the gradients, computes the loss, calls backward and returns the loss, which
+        step returns.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        # Where the parameters were changed, for messages about saved arrays that are out of date.
+        mark = (f"{type(self).__name__}.step", site())
+        for group in self.param_groups:
+            self._update(group, mark)
+        return loss
+
+    def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
+        """Step over one group."""
+        raise NotImplementedError
+
+
+def number(value: Any) -> float:
+    """An option that may be a number or a tensor of one element."""
+    return float(value)
+
+
+def one_element(name: str, value: Any) -> None:
+    """Refuse a tensor of several elements as an option."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise ValueError(f"Tensor {name} must be 1-element")
+
+
+def not_negative(what: str, value: Any) -> None:
+    """Refuse negative numbers and NaN."""
+    if not value >= 0.0:
+        raise ValueError(f"{what}: {value}")
+
+
+def check_betas(betas: Sequence[Any]) -> None:
+    """Both decay rates have to lie in [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def like(param: Tensor, value: float = 0.0) -> Tensor:
+    """State of a parameter's shape and dtype, filled with a number."""
+    made: Tensor = Tensor._make(np.full(param._array.shape, value, param._array.dtype))
+    return made
+
+
+def counter(value: float = 0.0) -> Tensor:
+    """A 0-d tensor that counts steps."""
+    made: Tensor = Tensor._make(np.array(value, step_dtype().numpy))
+    return made
+
+
+class Runner:
+    """Runs one kernel over parameters: the numbers are given once, the arrays one by one."""
+
+    __slots__ = ("_char", "_entry", "_hyper", "_kernel", "_mark", "_n", "_numbers", "flags")
+
+    def __init__(
+        self, name: str, arrays: int, numbers: Sequence[float], mark: tuple[str, Any], flags: tuple[int, ...] = ()
+    ) -> None:
+        self._kernel = getattr(kernels.optim, name)
+        self._n = arrays
+        self._mark = mark
+        self._char = ""
+        self.flags = flags
+        self.set(numbers)
+
+    def set(self, numbers: Sequence[float]) -> None:
+        """Use these numbers from now on."""
+        self._numbers = numbers
+        self._char = ""
+
+    def _prepare(self, char: str) -> None:
+        self._char = char
+        self._hyper = np.array(self._numbers, char)
+        self._entry = self._kernel.entry((*char * (self._n + 1), *("int",) * len(self.flags), "int", "int"))
+
+    def __call__(self, param: Tensor, *states: Tensor) -> None:
+        """Update a parameter (its gradient must be there) and its state in place."""
+        grad = param._grad
+        char = param._char
+        array = param._array
+        size = array.size
+        plain = char and char == grad._char and char in "fd"
+        if plain:
+            for state in states:
+                if state._char != char:
+                    plain = False
+        if not plain:
+            self._run_copies(param, grad, states)
+        elif size < config.grain:
+            if char != self._char:
+                self._prepare(char)
+            self._entry(array, grad._array, *[s._array for s in states], self._hyper, *self.flags, 0, size)
+        else:
+            self._launch(char, [array, grad._array, *[s._array for s in states]])
+        version = param._version
+        version[0] += 1
+        version[1] = self._mark
+
+    def _launch(self, char: str, arrays: list[np.ndarray]) -> None:
+        if char != self._char:
+            self._prepare(char)
+        chars = (*char * (self._n + 1), *("int",) * len(self.flags), "int", "int")
+        size = arrays[0].size
+        kernels.launch.run(self._kernel, chars, (*arrays, self._hyper, *self.flags), size, size)
+
+    def _run_copies(self, param: Tensor, grad: Tensor, states: Sequence[Tensor]) -> None:
+        """For arrays that kernels do not take (strided, float16, mixed): on copies, written back."""
+        if not dtypes.of(param._array).is_floating_point:
+            raise RuntimeError(f"{self._mark[0]}: cannot update a parameter of dtype {param.dtype}")
+        char = "d" if param._array.dtype.char == "d" else "f"
+        owners = [param._array, *[s._array for s in states]]
+        copies = [np.array(a, char, order="C") for a in owners]
+        given = np.array(grad._array, char, order="C")
+        self._launch(char, [copies[0], given, *copies[1:]])
+        for owner, copy in zip(owners, copies, strict=True):
+            np.copyto(owner, copy, casting="same_kind")

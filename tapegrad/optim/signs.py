@@ -1,0 +1,112 @@
+"""Rprop, which looks at the signs of gradients, and ASGD, which averages parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .fused import FusedOptimizer, Runner, counter, like, not_negative, number, one_element
+
+
+class Rprop(FusedOptimizer):
+    """Resilient backpropagation: a step size per element, which grows while the gradient keeps its sign.
+
+    For full batches. State: "step", "prev", "step_size".
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element("lr", lr)
+        not_negative("Invalid learning rate", lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "etas": etas,
+                "step_sizes": step_sizes,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },
+        )
+
+    def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
+        sign = -1.0 if group["maximize"] else 1.0
+        run = Runner("rprop", 4, [sign, *group["etas"], *group["step_sizes"], 0.0, 1.0], mark)
+        for param in group["params"]:
+            if param._grad is None:
+                continue
+            state = self.state[param]
+            if not state:
+                state["step"] = counter()
+                state["prev"] = like(param)
+                state["step_size"] = like(param, number(group["lr"]))
+            state["step"]._array += 1
+            run(param, state["prev"], state["step_size"])
+
+
+class ASGD(FusedOptimizer):
+    """Averaged stochastic gradient descent. State: "step", "eta", "mu", and the average "ax"."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        one_element("lr", lr)
+        not_negative("Invalid learning rate", lr)
+        not_negative("Invalid weight_decay value", weight_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lambd": lambd,
+                "alpha": alpha,
+                "t0": t0,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },
+        )
+
+    def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
+        lr, lambd = number(group["lr"]), group["lambd"]
+        sign = -1.0 if group["maximize"] else 1.0
+        for param in group["params"]:
+            if param._grad is None:
+                continue
+            state = self.state[param]
+            if not state:
+                state["step"] = counter()
+                state["eta"] = counter(lr)
+                state["mu"] = counter(1.0)
+                state["ax"] = like(param)
+            state["step"]._array += 1
+            count = state["step"]._array.item()
+            eta, mu = state["eta"]._array.item(), state["mu"]._array.item()
+            numbers = [eta, group["weight_decay"], sign, 1 - lambd * eta, mu]
+            Runner("asgd", 3, numbers, mark)(param, state["ax"])
+            state["eta"]._array.fill(lr / (1 + lambd * lr * count) ** group["alpha"])
+            state["mu"]._array.fill(1 / max(1, count - group["t0"]))

@@ -1,0 +1,327 @@
+"""The reverse replay: from cotangents of some values to the gradients of others.
+
+The entries that the roots depend on are visited from the highest position down, each once: what
+arrives is added up, hooks see it, the rule of the entry's op turns it into cotangents of its
+inputs, broadcasting is undone, and the entry gives up its saved arrays. A leaf is delivered as soon as
+its last user was visited.
+
+How cotangents are represented is left to an :class:`Algebra`: plain arrays, or recorded values under
+``create_graph=True``. Both run the same replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .modes import modes
+from .tape import Entry, Truncated, Value, describe_site, site
+
+
+class Algebra(Protocol):
+    """What the replay does with cotangents."""
+
+    recorded: bool
+
+    def add(self, a: Any, b: Any, owned: bool) -> Any:
+        """a + b; ``owned`` says that a may be overwritten."""
+
+    def fit(self, g: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """g summed over what was broadcast from ``shape``, and cast; ValueError if it cannot be."""
+
+    def wrap(self, g: Any) -> Any:
+        """The Value that a hook shall see."""
+
+    def unwrap(self, value: Any) -> Any:
+        """The inverse of wrap."""
+
+
+class _Sum:
+    """Cotangents of one entry's outputs (or of a leaf) as they arrive."""
+
+    __slots__ = ("owned", "parts")
+
+    def __init__(self, outputs: int) -> None:
+        self.parts: list[Any] = [None] * outputs
+        self.owned = 0  # bit i: part i is a sum made here, which nobody else can see
+
+    def add(self, index: int, g: Any, algebra: Algebra) -> None:
+        have = self.parts[index]
+        if have is None:
+            self.parts[index] = g
+        else:
+            self.parts[index] = algebra.add(have, g, bool(self.owned >> index & 1))
+            self.owned |= 1 << index
+
+
+def replay(
+    roots: Sequence[tuple[Any, int, Any]],
+    algebra: Algebra,
+    *,
+    retain: bool,
+    deliver: Callable[[Value, Any], None],
+    wanted: dict[Any, dict[int, Any]] | None = None,
+) -> None:
+    """Replay from ``roots``: (entry or leaf, output, cotangent) triples.
+
+    ``deliver(leaf, cotangent)`` is called once per leaf reached. With ``wanted`` (entry or leaf ->
+    {output: anything}) only the entries between the roots and those are run, only those leaves are
+    delivered, and the cotangents of wanted outputs are written into the dictionaries.
+    """
+    order, uses = _discover([node for node, _, _ in roots])
+    needed = None if wanted is None else _needed(order, wanted)
+    pending: dict[Any, _Sum] = {}
+    for node, index, g in roots:
+        _arrive(pending, node, index, g, algebra)
+    where = site() if not retain else None
+    grad_before = modes.grad
+    modes.grad = algebra.recorded
+    try:
+        for node, _, _ in roots:
+            if isinstance(node, Value) and node not in uses and node in pending:
+                _deliver(node, pending, needed, deliver)
+        for entry in order:
+            total = pending.pop(entry, None)
+            grads: list[Any] = _NOTHING
+            if total is not None and (needed is None or entry in needed):
+                grads = _visit(entry, total.parts, algebra, needed, wanted, where)
+            for j, edge in enumerate(entry.edges):
+                if edge is None:
+                    continue
+                if grads is not _NOTHING and grads[j] is not None:
+                    # Taken out of the list, so that the receiver may become the only owner.
+                    g, grads[j] = grads[j], None
+                    _arrive(pending, edge, entry.indices[j], g, algebra)
+                    g = None
+                if type(edge) is not Entry:
+                    uses[edge] -= 1
+                    if not uses[edge] and edge in pending:
+                        _deliver(edge, pending, needed, deliver)
+            total = None
+    finally:
+        modes.grad = grad_before
+
+
+_NOTHING: list[Any] = []
+
+
+def _discover(starts: list[Any]) -> tuple[list[Entry], dict[Value, int]]:
+    """Entries that the starts depend on, latest first, and how many edges lead to each leaf."""
+    seen: set[Entry] = set()
+    uses: dict[Value, int] = {}
+    stack = [n for n in starts if type(n) is Entry]
+    seen.update(stack)
+    stack = list(seen)
+    while stack:
+        for edge in stack.pop().edges:
+            if type(edge) is Entry:
+                if edge not in seen:
+                    seen.add(edge)
+                    stack.append(edge)
+            elif edge is not None:
+                uses[edge] = uses.get(edge, 0) + 1
+    return sorted(seen, key=_position, reverse=True), uses
+
+
+def _position(entry: Entry) -> int:
+    return entry.position
+
+
+def _needed(order: list[Entry], wanted: dict[Any, Any]) -> set[Any]:
+    """The entries and leaves through which a wanted one is reached, wanted ones included."""
+    needed: set[Any] = set(wanted)
+    for entry in reversed(order):
+        if entry not in needed and any(e is not None and e in needed for e in entry.edges):
+            needed.add(entry)
+    return needed
+
+
+def _arrive(pending: dict[Any, _Sum], node: Any, index: int, g: Any, algebra: Algebra) -> None:
+    total = pending.get(node)
+    if total is None:
+        total = pending[node] = _Sum(len(node.meta) if type(node) is Entry else 1)
+    total.add(index if type(node) is Entry else 0, g, algebra)
+
+
+def _deliver(
+    leaf: Value, pending: dict[Any, _Sum], needed: set[Any] | None, deliver: Callable[[Value, Any], None]
+) -> None:
+    total = pending.pop(leaf).parts
+    if needed is None or leaf in needed:
+        deliver(leaf, total.pop())  # popped, so that the receiver may be the only owner
+
+
+def _visit(
+    entry: Entry,
+    grads: list[Any],
+    algebra: Algebra,
+    needed: set[Any] | None,
+    wanted: dict[Any, dict[int, Any]] | None,
+    where: tuple[Any, int] | None,
+) -> list[Any]:
+    """Run one entry's hooks and rule; give up what it saved if ``where`` says who truncates."""
+    extra = entry.extra
+    if extra is not None:
+        _output_hooks(entry, grads, algebra)
+    if wanted is not None and entry in wanted:
+        for index in wanted[entry]:
+            wanted[entry][index] = grads[index]
+    if needed is None:
+        needs = [e is not None for e in entry.edges]
+    else:
+        needs = [e is not None and e in needed for e in entry.edges]
+        if True not in needs:
+            return _NOTHING
+    if extra is not None and extra.pre:
+        _pre_hooks(entry, grads, algebra)
+    if type(entry.saved) is Truncated:
+        raise RuntimeError(_truncated_text(entry))
+    stamps = entry.stamps
+    for j in range(0, len(stamps), 2):
+        counter = stamps[j]
+        if counter is not None and counter[0] != stamps[j + 1]:
+            raise RuntimeError(_modified_text(entry, j // 2))
+    try:
+        results = entry.op.vjp(entry, grads, needs, algebra)
+    except Exception as err:
+        err.add_note(f"while replaying {entry.op.node_name}, entry #{entry.position} recorded at {entry.site}")
+        raise
+    if modes.anomaly:
+        _check_nan(entry, results, algebra)
+    results = _fitted(entry, results, needs, algebra)
+    if extra is not None and extra.post:
+        results = _post_hooks(entry, results, grads, algebra)
+    if where is not None and entry.op.keeps(entry.saved):
+        entry.saved = Truncated(where)
+        entry.stamps = ()
+    return results
+
+
+def _fitted(entry: Entry, results: Sequence[Any], needs: list[bool], algebra: Algebra) -> list[Any]:
+    """Cotangents in the shape and dtype of the inputs: the one place where broadcasting is undone."""
+    fitted: list[Any] = []
+    for j, edge in enumerate(entry.edges):
+        g = results[j]
+        if g is None or not needs[j]:
+            fitted.append(None)
+            continue
+        if type(edge) is Entry:
+            shape, dtype = edge.meta[entry.indices[j]]
+        else:
+            shape, dtype = edge._array.shape, edge._array.dtype
+        try:
+            fitted.append(algebra.fit(g, shape, dtype))
+        except ValueError:
+            raise RuntimeError(
+                f"{entry.op.node_name} (entry #{entry.position}, recorded at {entry.site}) returned an invalid "
+                f"gradient at index {j}: got shape {list(g.shape)} but expected a shape compatible with {list(shape)}"
+            ) from None
+    return fitted
+
+
+# -- hooks ----------------------------------------------------------------------------------------
+
+
+def run_hooks(hooks: Any, g: Any, algebra: Algebra) -> Any:
+    """A cotangent after the tensor hooks in ``hooks``, each of which may replace it."""
+    value = algebra.wrap(g)
+    for hook in list(hooks.values()):
+        result = hook(value)
+        if result is None:
+            continue
+        if not isinstance(result, Value):
+            raise TypeError(f"a gradient hook must return a tensor or None, got {type(result).__name__}")
+        if result._array.shape != value._array.shape:
+            raise RuntimeError(
+                f"a gradient hook has changed the size of value: from {list(value._array.shape)} "
+                f"to {list(result._array.shape)}; return a gradient of the same shape"
+            )
+        if result._array.dtype != value._array.dtype:
+            raise RuntimeError(
+                f"a gradient hook has changed the type of value: from {value._array.dtype} to {result._array.dtype}"
+            )
+        value = result
+    return algebra.unwrap(value)
+
+
+def _output_hooks(entry: Entry, grads: list[Any], algebra: Algebra) -> None:
+    assert entry.extra is not None
+    for index, hooks in entry.extra.outputs.items():
+        if grads[index] is not None and hooks:
+            grads[index] = run_hooks(hooks, grads[index], algebra)
+    for index, reference in entry.extra.retain.items():
+        value = reference()
+        if value is not None and grads[index] is not None:
+            g = algebra.wrap(grads[index])
+            value._grad = g if value._grad is None else algebra.wrap(
+                algebra.add(algebra.unwrap(value._grad), algebra.unwrap(g), False)
+            )
+
+
+def _pre_hooks(entry: Entry, grads: list[Any], algebra: Algebra) -> None:
+    assert entry.extra is not None
+    for hook in list(entry.extra.pre.values()):
+        result = hook(_wrapped(grads, algebra))
+        if result is not None:
+            grads[:] = _unwrapped(result, algebra)
+
+
+def _post_hooks(entry: Entry, results: list[Any], grads: list[Any], algebra: Algebra) -> list[Any]:
+    assert entry.extra is not None
+    outputs = _wrapped(grads, algebra)
+    for hook in list(entry.extra.post.values()):
+        changed = hook(_wrapped(results, algebra), outputs)
+        if changed is not None:
+            results = _unwrapped(changed, algebra)
+    return results
+
+
+def _wrapped(grads: Sequence[Any], algebra: Algebra) -> tuple[Any, ...]:
+    return tuple(None if g is None else algebra.wrap(g) for g in grads)
+
+
+def _unwrapped(values: Any, algebra: Algebra) -> list[Any]:
+    items = values if isinstance(values, (tuple, list)) else (values,)
+    return [None if v is None else algebra.unwrap(v) for v in items]
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def _truncated_text(entry: Entry) -> str:
+    return (
+        "Trying to backward through the graph a second time: "
+        f"{entry.op.node_name} (entry #{entry.position}, recorded at {entry.site}) gave up its saved arrays "
+        f"in the backward at {describe_site(entry.saved.where)}. Specify retain_graph=True in that call if the "
+        "graph is needed again, or compute the value anew (or detach() what is carried over from an earlier step)."
+    )
+
+
+def _modified_text(entry: Entry, slot: int) -> str:
+    counter, stamp = entry.stamps[2 * slot], entry.stamps[2 * slot + 1]
+    name = entry.op.slots[slot] if slot < len(entry.op.slots) else f"saved tensor {slot}"
+    changed = ""
+    if counter[1] is not None:
+        op, where = counter[1]
+        changed = f" It was last changed by {op} at {describe_site(where)}."
+    meta = next(iter(entry.meta), None)
+    return (
+        "one of the variables needed for gradient computation has been modified by an in-place operation: "
+        f"{entry.op.node_name} (entry #{entry.position}, recorded at {entry.site}, output {list(meta[0]) if meta else []}) saved "
+        f"'{name}' at version {stamp}, and it is at version {counter[0]} now.{changed} "
+        "Use the out-of-place form there, or change a clone()."
+    )
+
+
+def _check_nan(entry: Entry, results: Sequence[Any], algebra: Algebra) -> None:
+    for j, g in enumerate(results):
+        if g is not None:
+            array = algebra.wrap(g)._array
+            if array.dtype.kind == "f" and np.isnan(array).any():
+                raise RuntimeError(
+                    f"Function '{entry.op.node_name}' returned nan values in its {j}th output: "
+                    f"entry #{entry.position}, recorded at {entry.site}, "
+                    f"{int(np.isnan(array).sum())} of {array.size} values are NaN"
+                )

@@ -1,0 +1,399 @@
+"""The tape: what was recorded, and the values it was recorded from.
+
+A :class:`Value` is an array with its place on the tape (:class:`Entry`), its gradient and its
+version. An Entry is one recorded operation: its op, edges to the entries or leaves of the inputs
+that need gradients, the saved arrays that its rules name, and a position that only grows.
+
+Ownership: a Value owns its Entry, an Entry owns the entries and leaves at its edges, and never a
+Value that it produced. So a graph that nobody can reach is gone at once, without the garbage
+collector, and there are no cycles.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import linecache
+import pathlib
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import config, dtypes
+from .hooks import RemovableHandle
+from .modes import modes
+
+_positions = itertools.count()
+_next_position = _positions.__next__
+_new = object.__new__
+
+
+class _Leaf:
+    """Stands in Value._node for "a leaf that requires grad"."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "LEAF"
+
+
+LEAF = _Leaf()
+
+
+class View:
+    """How a Value lies in another one's memory: the base, and the view operations from it."""
+
+    __slots__ = ("base", "multiple", "recorded", "seen", "steps")
+
+    def __init__(self, base: Value, steps: tuple[Any, ...], recorded: bool, multiple: bool) -> None:
+        self.base = base
+        self.steps = steps
+        # The base's node when this view's node was derived; another one there means it is stale.
+        self.seen = base._node
+        self.recorded = recorded
+        self.multiple = multiple  # one of several outputs (split, unbind): not to be changed in place
+
+
+class Extra:
+    """What few Values have: hooks, and the wish to keep the gradient of a non-leaf."""
+
+    __slots__ = ("hooks", "post_hooks", "retains")
+
+    def __init__(self) -> None:
+        self.hooks: OrderedDict[int, Any] | None = None  # of a leaf; an entry keeps those of its outputs
+        self.post_hooks: OrderedDict[int, Any] | None = None
+        self.retains = False
+
+
+class Value:
+    """An array on the tape. ``Tensor`` adds everything that users call."""
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_char",  # dtype character if the array is C-contiguous, else "": what fast paths ask for
+        "_extra",
+        "_grad",
+        "_index",  # which output of the entry
+        "_node",  # Entry, LEAF, or None for a constant
+        "_version",  # [number of in-place changes, (op, site) of the last]; shared by views and detach()
+        "_view",
+    )
+
+    _array: np.ndarray
+    _char: str
+    _extra: Extra | None
+    _grad: Any
+    _index: int
+    _node: Any
+    _version: list[Any]
+    _view: View | None
+    # The class of results: that of the inputs, but a Parameter's is the plain one.
+    _result: type[Any]
+
+    @classmethod
+    def _make(cls, array: np.ndarray, node: Any = None, index: int = 0) -> Any:
+        """A Value over an array, which is not copied."""
+        made = _new(cls._result)
+        made._array = array
+        made._char = array.dtype.char if array.flags.c_contiguous else ""
+        made._extra = None
+        made._grad = None
+        made._index = index
+        made._node = node
+        made._version = [0, None]
+        made._view = None
+        return made
+
+    def _source(self) -> Any:
+        """The node that produced this value: Entry, LEAF or None."""
+        view = self._view
+        if view is not None and view.base._node is not view.seen:
+            _rederive(self, view)
+        return self._node
+
+    def _edge(self) -> Any:
+        """What an entry that used this value points to: an Entry, this leaf, or None."""
+        node = self._node if self._view is None else self._source()
+        return self if node is LEAF else node
+
+    def _bump(self, op: str = "in-place operation") -> None:
+        """Count an in-place change, so that a saved older state is noticed."""
+        version = self._version
+        version[0] += 1
+        version[1] = (op, site())
+
+
+def _rederive(value: Value, view: View) -> None:
+    """Give a view its history anew after its base was changed in place."""
+    base = view.base
+    node, index = base._node, base._index
+    if node is not None and value._node is not LEAF:
+        edge = base if node is LEAF else node
+        array = base._array
+        for op, params in view.steps:
+            saved = op.static_saves(array)
+            array = op.forward(array, **params)
+            entry = record(op, (edge,), (index,), saved, (), params, ((array.shape, array.dtype),))
+            edge, index = entry, 0
+        value._node, value._index = edge, 0
+    view.seen = node
+
+
+class Entry:
+    """One recorded operation; ``Tensor.grad_fn``."""
+
+    __slots__ = (
+        "__weakref__",
+        "code",
+        "edges",
+        "extra",
+        "indices",
+        "lasti",
+        "meta",
+        "op",
+        "params",
+        "position",
+        "saved",
+        "stamps",
+    )
+
+    op: Any
+    position: int
+    edges: tuple[Any, ...]  # per input: Entry, leaf Value, or None
+    indices: tuple[int, ...]  # per input: which output of that entry
+    saved: Any  # arrays and numbers by slot (see op.py), or Truncated
+    stamps: tuple[tuple[list[Any], int] | None, ...]  # per slot: version counter and its value when saved
+    params: dict[str, Any] | None
+    meta: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shape and dtype per output
+    code: Any  # the user's code object and instruction: file and line are looked up when asked for
+    lasti: int
+    extra: EntryExtra | None
+
+    def name(self) -> str:
+        """PyTorch's name for the node, e.g. "MulBackward0"."""
+        return self.op.node_name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """Per input: the node it came from (AccumulateGrad for a leaf, None for a constant) and which output."""
+        return tuple(
+            (AccumulateGrad(e) if isinstance(e, Value) else e, i if e is not None else 0)
+            for e, i in zip(self.edges, self.indices, strict=True)
+        )
+
+    @property
+    def site(self) -> str:
+        """File and line of the user's code that recorded this entry."""
+        return describe_site((self.code, self.lasti))
+
+    @property
+    def truncated(self) -> bool:
+        return type(self.saved) is Truncated
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's notes."""
+        return self._more().metadata
+
+    def register_hook(self, hook: Callable[[tuple[Any, ...], tuple[Any, ...]], Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after each replay; a returned tuple replaces grad_inputs."""
+        return _add_hook(self._more().post, hook)
+
+    def register_prehook(self, hook: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before each replay; a returned tuple replaces them."""
+        return _add_hook(self._more().pre, hook)
+
+    def _more(self) -> EntryExtra:
+        if self.extra is None:
+            self.extra = EntryExtra()
+        return self.extra
+
+    def __repr__(self) -> str:
+        return f"<{self.op.node_name} #{self.position}>"
+
+    def __getattr__(self, name: str) -> Any:
+        # PyTorch shows what a node saved as _saved_<name>; so does the tape.
+        if name.startswith("_saved_"):
+            return self.op.show_saved(self, name[len("_saved_") :])
+        raise AttributeError(f"{self.op.node_name!s} has no attribute {name!r}")
+
+
+class EntryExtra:
+    """Hooks of an entry and of its outputs."""
+
+    __slots__ = ("metadata", "outputs", "post", "pre", "retain")
+
+    def __init__(self) -> None:
+        self.pre: OrderedDict[int, Any] = OrderedDict()
+        self.post: OrderedDict[int, Any] = OrderedDict()
+        self.outputs: dict[int, OrderedDict[int, Any]] = {}
+        self.retain: dict[int, Any] = {}  # output -> weak reference to the Value that keeps its gradient
+        self.metadata: dict[Any, Any] = {}
+
+
+def _add_hook(hooks: OrderedDict[int, Any], hook: Any) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class AccumulateGrad:
+    """The end of an edge at a leaf: where its gradient is added up."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Value) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad".rpartition("::")[2]
+
+    @property
+    def next_functions(self) -> tuple[()]:
+        return ()
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook((), (grad,))`` after the leaf's gradient was accumulated."""
+        return self.variable.register_post_accumulate_grad_hook(  # type: ignore[attr-defined,no-any-return]
+            lambda leaf: hook((), (leaf.grad,))
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash(id(self.variable))
+
+    def __repr__(self) -> str:
+        return "<AccumulateGrad>"
+
+
+class Truncated:
+    """Takes the place of saved arrays that were given up, and remembers where."""
+
+    __slots__ = ("where",)
+
+    def __init__(self, where: tuple[Any, int]) -> None:
+        self.where = where
+
+
+def record(
+    op: Any,
+    edges: tuple[Any, ...],
+    indices: tuple[int, ...],
+    saved: Any,
+    stamps: tuple[Any, ...],
+    params: dict[str, Any] | None,
+    meta: tuple[Any, ...],
+) -> Entry:
+    """Append an entry."""
+    entry = _new(Entry)
+    entry.op = op
+    entry.edges = edges
+    entry.indices = indices
+    entry.saved = saved
+    entry.stamps = stamps
+    entry.params = params
+    entry.meta = meta
+    entry.extra = None
+    entry.position = _next_position()
+    if config.record_lines:
+        frame: Any = sys._getframe(2)
+        code = frame.f_code
+        if _ours.get(code.co_filename, True):
+            frame = _user_frame(frame)
+            code = frame.f_code
+        entry.code = code
+        entry.lasti = frame.f_lasti
+    else:
+        entry.code = None
+        entry.lasti = 0
+    if modes.saved_hooks is not None:
+        op.pack(entry, modes.saved_hooks)
+    return entry
+
+
+# -- where in the user's code ---------------------------------------------------------------------
+
+_PACKAGE = str(pathlib.Path(__file__).parent)
+_EXAMPLES = str(pathlib.Path(__file__).parent / "examples")
+_ours: dict[str, bool] = {}  # by file name: does it belong to the library?
+
+
+def _is_ours(filename: str) -> bool:
+    known = _ours.get(filename)
+    if known is None:
+        inside = filename.startswith(_PACKAGE) and not filename.startswith(_EXAMPLES)
+        known = _ours[filename] = inside or filename.startswith("<tapegrad")
+    return known
+
+
+def _user_frame(frame: Any) -> Any:
+    """The innermost frame outside the library (or the outermost, if all are inside)."""
+    while _is_ours(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def site() -> tuple[Any, int]:
+    """The user's code object and instruction that is being executed."""
+    frame = _user_frame(sys._getframe(1))
+    return frame.f_code, frame.f_lasti
+
+
+def site_line(where: tuple[Any, int]) -> tuple[str, int]:
+    """File and line of a site."""
+    code, lasti = where
+    if code is None:
+        return "(lines are not recorded: TAPEGRAD_LINES=0)", 0
+    positions = next(itertools.islice(code.co_positions(), lasti // 2, None), (None,))
+    return code.co_filename, positions[0] or code.co_firstlineno
+
+
+def describe_site(where: tuple[Any, int]) -> str:
+    """A site as "file.py:12: source line"."""
+    filename, line = site_line(where)
+    if not line:
+        return filename
+    text = linecache.getline(filename, line).strip()
+    return f"{filename}:{line}" + (f": {text}" if text else "")
+
+
+# -- what is on the tape --------------------------------------------------------------------------
+
+
+def reachable(nodes: list[Any]) -> list[Entry]:
+    """All entries that the given ones depend on, themselves included, in recorded order."""
+    seen: set[Entry] = set()
+    stack = [n for n in nodes if type(n) is Entry]
+    while stack:
+        entry = stack.pop()
+        if entry not in seen:
+            seen.add(entry)
+            stack += [e for e in entry.edges if type(e) is Entry]
+    return sorted(seen, key=lambda e: e.position)
+
+
+def live_entries() -> list[Entry]:
+    """Every entry that exists in this process, in recorded order.
+
+    Recording keeps no list of entries, since that would cost each operation; they are found among
+    the objects that Python's collector knows, which is only done when somebody asks.
+    """
+    return sorted((o for o in gc.get_objects() if type(o) is Entry), key=lambda e: e.position)
+
+
+def saved_arrays(entry: Entry) -> Iterator[tuple[str, np.ndarray]]:
+    """Names and arrays that an entry keeps alive."""
+    if type(entry.saved) is not Truncated:
+        for name, item in zip(entry.op.slots, entry.saved, strict=False):
+            if isinstance(item, np.ndarray):
+                yield name, item
+
+
+def dtype_of(value: Value) -> dtypes.dtype:
+    return dtypes.of(value._array)

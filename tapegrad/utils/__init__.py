@@ -1,0 +1,5 @@
+"""Modules under the names that PyTorch gives them."""
+
+from __future__ import annotations
+
+from . import data as data
