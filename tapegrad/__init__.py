@@ -27,6 +27,8 @@ from .creation import tril_indices as tril_indices
 from .creation import triu_indices as triu_indices
 from .creation import zeros as zeros
 from .creation import zeros_like as zeros_like
+from .custom import elementwise as elementwise
+from .custom import kernel_source as kernel_source
 from .device import device as device
 from .dtypes import bool_ as bool
 from .dtypes import double as double
@@ -64,6 +66,7 @@ from .tensor import Tensor as Tensor
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
 from .ops.arithmetic import *  # noqa: F403
 from .ops.maths import *  # noqa: F403
+from .ops.matmul import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
 

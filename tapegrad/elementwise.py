@@ -86,7 +86,9 @@ class Vjp:
         self.through = [r is not None and type(r) is Scalar and r.text == "x0" for r in trial]
         self.absent = [r is None for r in trial]
         self.written = [j for j in range(len(trial)) if not self.through[j] and not self.absent[j]]
-        outputs = tuple(f"g_{op.inputs[self.rules[j][0]]}" for j in self.written)
+        self.targets = [self.rules[j][0] for j in self.written]
+        self.through_targets = [self.rules[j][0] for j, t in enumerate(self.through) if t]
+        outputs = tuple(f"g_{op.inputs[j]}" for j in self.targets)
         self.loop: Any = None
         if self.written:
             self.loop = kernels.loop.Loop(
@@ -108,39 +110,50 @@ class Vjp:
         results = self._results(given)
         return tuple(results[j] for j in self.written)
 
+    def packed(self, entry: Entry) -> bool:
+        """Whether saved_tensors_hooks hold what this derivative needs."""
+        return bool(self.saved) and type(entry.saved[self.saved[0]]) is not np.ndarray
+
+    def run_short(self, entry: Entry, g: np.ndarray) -> list[Any]:
+        """Gradients of an entry that was recorded on the short way: one shape, one dtype, contiguous."""
+        char = g.dtype.char
+        fast = self.flat.get(char)
+        if fast is None:
+            fast = self.flat[char] = self.loop.flat(char, char * (1 + len(self.saved) + len(self.written)))
+        results: list[Any] = [None] * len(entry.edges)
+        shape, dtype, saved = g.shape, g.dtype, entry.saved
+        args = [g]
+        for j in self.saved:
+            args.append(saved[j])
+        for j in self.targets:
+            results[j] = out = _empty(shape, dtype)
+            args.append(out)
+        for j, _ in self.number_slots:
+            args.append(float(saved[j]) if j >= 0 and saved[j] is not None else 0.0)
+        fast(*args, 0, g.size)
+        for j in self.through_targets:
+            results[j] = g
+        return results
+
     def run(self, entry: Entry, g: np.ndarray) -> list[Any]:
         """Gradients per input as arrays, None where there is none."""
         results: list[Any] = [None] * len(entry.edges)
-        for j, through in enumerate(self.through):
-            if through:
-                results[self.rules[j][0]] = g
+        for j in self.through_targets:
+            results[j] = g
         if not self.written:
             return results
-        saved = entry.saved
-        arrays = [saved[j] for j in self.saved]
-        shape = g.shape
-        simple = g.flags.c_contiguous and g.size < config.grain and not self.variant.numbers
-        char = g.dtype.char
+        arrays = [entry.saved[j] for j in self.saved]
         outs = []
-        for j in self.written:
-            out = _empty(shape, self._out_dtype(entry, self.rules[j][0], shape, g.dtype))
-            simple = simple and out.dtype.char == char
-            results[self.rules[j][0]] = out
+        for j in self.targets:
+            out = _empty(g.shape, self._out_dtype(entry, j, g.shape, g.dtype))
+            results[j] = out
             outs.append(out)
-        for a in arrays:
-            simple = simple and type(a) is np.ndarray and a.shape == shape and a.dtype.char == char and a.flags.c_contiguous
-        if simple:
-            fast = self.flat.get(char)
-            if fast is None:
-                fast = self.flat[char] = self.loop.flat(char, char * (1 + len(arrays) + len(outs)))
-            fast(g, *arrays, *outs, 0, g.size)
-            return results
         self._run_any(entry, g, arrays, outs)
         return results
 
     def _run_any(self, entry: Entry, g: np.ndarray, arrays: list[Any], outs: list[np.ndarray]) -> None:
         arrays = [Op._unpacked(a) if type(a) is Packed else a for a in arrays]
-        numbers = [entry.saved[j] if j >= 0 else entry.params[n] for j, n in self.number_slots]  # type: ignore[index]
+        numbers = [_number(entry.saved[j]) if j >= 0 else entry.params.get(n, 0.0) for j, n in self.number_slots]
         run_loop(self.loop, g.dtype, [g, *arrays], outs, g.shape, numbers)
 
     @staticmethod
@@ -149,6 +162,11 @@ class Vjp:
         to_shape, to = edge.meta[entry.indices[j]] if type(edge) is Entry else (edge._array.shape, edge._array.dtype)
         # What will be summed over broadcast dimensions is summed before it is narrowed.
         return to if to_shape == shape else dtype
+
+
+def _number(saved: Any) -> float:
+    """A saved number; one that no rule here needs was not kept, and its value does not matter."""
+    return 0.0 if saved is None else saved  # type: ignore[no-any-return]
 
 
 def run_loop(
@@ -386,8 +404,14 @@ class Elementwise(Op):
     def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Sequence[Any]:
         if algebra.recorded:
             return super().vjp(entry, grads, needs, algebra)
+        g, variant = grads[0], entry.params
+        if type(variant) is Variant:
+            vjp = variant.vjp(tuple(needs))
+            if vjp.loop is not None and g.size < config.grain and g.flags.c_contiguous and not vjp.packed(entry):
+                return vjp.run_short(entry, g)
+            return vjp.run(entry, g)
         pattern = "".join(["a" if self._is_array(entry, j) else "n" for j in range(len(self.inputs))])
-        return self.variant(pattern).vjp(tuple(needs)).run(entry, grads[0])
+        return self.variant(pattern).vjp(tuple(needs)).run(entry, g)
 
     def _is_array(self, entry: Entry, j: int) -> bool:
         if entry.edges[j] is not None:

@@ -22,6 +22,23 @@ from .tape import Entry, Value
 _plus = plus.op.variant("aa")
 
 
+_into: dict[str, Any] = {}  # by dtype character: C function for a += b over contiguous arrays
+
+
+def add_into(a: np.ndarray, b: np.ndarray) -> None:
+    """a += b, in a's memory."""
+    if a is b or np.may_share_memory(a, b):
+        b = b.copy()
+    char = a.dtype.char
+    if a.dtype is b.dtype and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous and char != "e":
+        kernel = _into.get(char)
+        if kernel is None:
+            kernel = _into[char] = _plus.forward().flat_into(char)
+        kernel(a, b, 0, a.size)
+    else:
+        run_loop(_plus.forward(), a.dtype, [a, b], [a], a.shape, (), (0,))
+
+
 def _broadcast_dims(have: tuple[int, ...], want: tuple[int, ...]) -> tuple[int, ...]:
     """Dimensions of ``have`` to be summed to come back to ``want``; ValueError if that cannot be."""
     lead = len(have) - len(want)
@@ -46,18 +63,16 @@ class Arrays:
 
     @staticmethod
     def add(a: np.ndarray, b: np.ndarray, owned: bool) -> np.ndarray:
-        out = a if owned else np.empty(a.shape, a.dtype)
-        if a.size < config.grain and a.dtype is b.dtype and a.flags.c_contiguous and b.flags.c_contiguous:
-            kernel = _plus.flat.get(a.dtype.char)
-            if kernel is not None and not owned:
-                kernel(a, b, out, 0, a.size)
-                return out
-        if owned and not np.may_share_memory(a, b):
-            run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape, (), (0,))
-        elif owned:
-            return a + b
-        else:
-            run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape)
+        if owned:
+            add_into(a, b)
+            return a
+        kernel = _plus.flat.get(a.dtype.char)
+        if kernel is not None and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous:
+            out = np.empty(a.shape, a.dtype)
+            kernel(a, b, out, 0, a.size)
+            return out
+        out = np.empty(a.shape, a.dtype)
+        run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape)
         return out
 
     @staticmethod
@@ -183,8 +198,8 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
         return
     array = have._array
     if array.shape == g.shape and array.flags.writeable:
-        run_loop(_plus.forward(), array.dtype, [array, g if g is not array else g.copy()], [array], array.shape, (), (0,))
-        have._bump("accumulation into .grad")
+        add_into(array, g)
+        have._version[0] += 1
     else:
         leaf._grad = leaf._make(array + g)
 

@@ -100,7 +100,8 @@ def _places(op: Elementwise) -> list[int]:
 
 
 def _unary(op: Elementwise) -> Any:
-    flat = op.variant("a").flat
+    variant = op.variant("a")
+    flat = variant.flat
     general = op.general
     grain = config.grain
     differentiable = bool(op.rules)
@@ -139,7 +140,7 @@ def _unary(op: Elementwise) -> Any:
                                 saved = (made,)
                                 stamps = (version, 0)
                             edge = input if node is LEAF else node
-                            node = record(op, (edge,), (input._index,), saved, stamps, None, ((shape, x.dtype),))
+                            node = record(op, (edge,), (input._index,), saved, stamps, variant, ((shape, x.dtype),))
                         else:
                             node = None
                     result = _new(input._result)
@@ -158,8 +159,9 @@ def _unary(op: Elementwise) -> Any:
 
 
 def _binary(op: Elementwise) -> Any:
-    flat = op.variant("aa").flat
-    flat_number = op.variant("an").flat
+    pair, with_number = op.variant("aa"), op.variant("an")
+    flat = pair.flat
+    flat_number = with_number.flat
     general = op.general
     grain = config.grain
     differentiable = bool(op.rules)
@@ -189,6 +191,7 @@ def _binary(op: Elementwise) -> Any:
                 made = _empty(shape, x.dtype)
                 kernel(x, y, made, 0, n)
                 b = other._node
+                variant = pair
             elif type(other) in _NUMBERS and n < grain:
                 kernel = flat_number.get(char)
                 if kernel is None:
@@ -198,6 +201,7 @@ def _binary(op: Elementwise) -> Any:
                 kernel(x, made, float(other), 0, n)
                 y = other
                 b = None
+                variant = with_number
             else:
                 return general(input, other)
             version = [0, None]
@@ -230,9 +234,8 @@ def _binary(op: Elementwise) -> Any:
                     for p in kept[key]:
                         counter = sources[p][1] if p >= 0 else None
                         stamps += (counter, 0 if counter is None else counter[0])
-                node = record(
-                    op, (a, b), (input._index, 0 if b is None else other._index), saved, stamps, None, ((shape, x.dtype),)
-                )
+                indices = (input._index, 0 if b is None else other._index)
+                node = record(op, (a, b), indices, saved, stamps, variant, ((shape, x.dtype),))
             result = _new(input._result)
             result._array = made
             result._char = char

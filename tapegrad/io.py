@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .tensor import Tensor, from_numpy
+from .creation import from_numpy
+from .tensor import Tensor
 
 # Either key tells that the file is ours, so that damage to one of them is noticed too.
 _TREE, _CHECK = "tapegrad.tree", "tapegrad.check"
@@ -69,7 +70,7 @@ def load(f: str | os.PathLike[str], map_location: Any = None, *, weights_only: b
 
 
 def save_file(
-    tensors: Mapping[str, Any], filename: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
+    tensors: Mapping[Any, Any], filename: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write a flat dict of tensors as a plain safetensors file, atomically; safetensors' own signature."""
     arrays = {}
@@ -194,7 +195,7 @@ def _check(tree: str, arrays: Mapping[str, np.ndarray]) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         crc = zlib.crc32(f"\0{name}\0{array.dtype.name}\0{array.shape}".encode(), crc)
-        crc = zlib.crc32(array.reshape(-1).view(np.uint8), crc)
+        crc = zlib.crc32(array.reshape(-1).view(np.uint8).data, crc)
     return f"v{_VERSION} crc32 {crc:08x}"
 
 

@@ -101,7 +101,7 @@ class no_grad(_Mode):
 
     def __new__(cls, fn: Any = None) -> Any:
         # Also as a bare decorator: @no_grad without parentheses.
-        made = super().__new__(cls)
+        made = object.__new__(cls)
         if fn is None:
             return made
         made.__init__()  # type: ignore[misc]

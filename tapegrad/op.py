@@ -147,7 +147,7 @@ class Op:
             if candidate in self.slots:
                 item = entry.saved[self.slots.index(candidate)]
                 return self.wrap_saved(item) if isinstance(item, np.ndarray) else item
-            if entry.params and candidate in entry.params:
+            if isinstance(entry.params, dict) and candidate in entry.params:
                 return entry.params[candidate]
         raise AttributeError(f"{self.node_name} saved nothing called {name!r}; it knows {self.slots}")
 
@@ -284,6 +284,9 @@ class KernelOp(Op):
     Positional parameters are tensors (or None), ``*name`` a list of tensors, keyword-only ones static.
     With residuals the function returns ``(out, residual, ...)`` in the order of their definition.
     """
+
+    # Optional: writes the result over the first array, for ops that change only a part of it.
+    update: Callable[..., None] | None = None
 
     def __init__(
         self,
@@ -554,15 +557,22 @@ def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params:
     old = x._array
     if tracked and op.inputs[0] in op.save_list(needs):
         old = x._array.copy()  # a rule needs what is about to be overwritten
-    result = op.forward(x._array, *arrays, **params)
-    outs, extras = op._split(result)
+    outs: Sequence[np.ndarray] = ()
+    extras: dict[str, Any] = {}
+    if op.update is None:
+        outs, extras = op._split(op.forward(x._array, *arrays, **params))
     entry = None
     if tracked:
         before = x._make(old, x._node, x._index)
         if x._edge() is x:
             before = x
         entry = op.record((before, *values), [x._array], params, extras)
-    np.copyto(x._array, outs[0], casting="unsafe")
+    if op.update is None:
+        np.copyto(x._array, outs[0], casting="unsafe")
+    else:
+        # An operand in the same memory would be read after it was overwritten.
+        arrays = [a.copy() if isinstance(a, np.ndarray) and np.may_share_memory(a, x._array) else a for a in arrays]
+        op.update(x._array, *arrays, **params)
     x._bump(op.name + "_")
     if entry is not None:
         op._stamp_outputs(entry, [x])

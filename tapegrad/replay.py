@@ -11,6 +11,7 @@ How cotangents are represented is left to an :class:`Algebra`: plain arrays, or 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -38,24 +39,6 @@ class Algebra(Protocol):
         """The inverse of wrap."""
 
 
-class _Sum:
-    """Cotangents of one entry's outputs (or of a leaf) as they arrive."""
-
-    __slots__ = ("owned", "parts")
-
-    def __init__(self, outputs: int) -> None:
-        self.parts: list[Any] = [None] * outputs
-        self.owned = 0  # bit i: part i is a sum made here, which nobody else can see
-
-    def add(self, index: int, g: Any, algebra: Algebra) -> None:
-        have = self.parts[index]
-        if have is None:
-            self.parts[index] = g
-        else:
-            self.parts[index] = algebra.add(have, g, bool(self.owned >> index & 1))
-            self.owned |= 1 << index
-
-
 def replay(
     roots: Sequence[tuple[Any, int, Any]],
     algebra: Algebra,
@@ -72,9 +55,11 @@ def replay(
     """
     order, uses = _discover([node for node, _, _ in roots])
     needed = None if wanted is None else _needed(order, wanted)
-    pending: dict[Any, _Sum] = {}
+    # Cotangents that have arrived, per output; and which of them are sums made here, owned by nobody else.
+    pending: dict[Any, list[Any]] = {}
+    sums: set[tuple[Any, int]] = set()
     for node, index, g in roots:
-        _arrive(pending, node, index, g, algebra)
+        _arrive(pending, sums, node, index, g, algebra)
     where = site() if not retain else None
     grad_before = modes.grad
     modes.grad = algebra.recorded
@@ -86,20 +71,21 @@ def replay(
             total = pending.pop(entry, None)
             grads: list[Any] = _NOTHING
             if total is not None and (needed is None or entry in needed):
-                grads = _visit(entry, total.parts, algebra, needed, wanted, where)
+                grads = _visit(entry, total, algebra, needed, wanted, where)
+            total = None
             for j, edge in enumerate(entry.edges):
                 if edge is None:
                     continue
-                if grads is not _NOTHING and grads[j] is not None:
+                if grads is not _NOTHING:
                     # Taken out of the list, so that the receiver may become the only owner.
                     g, grads[j] = grads[j], None
-                    _arrive(pending, edge, entry.indices[j], g, algebra)
-                    g = None
+                    if g is not None:
+                        _arrive(pending, sums, edge, entry.indices[j], g, algebra)
+                        g = None
                 if type(edge) is not Entry:
-                    uses[edge] -= 1
-                    if not uses[edge] and edge in pending:
+                    left = uses[edge] = uses[edge] - 1
+                    if not left and edge in pending:
                         _deliver(edge, pending, needed, deliver)
-            total = None
     finally:
         modes.grad = grad_before
 
@@ -109,24 +95,23 @@ _NOTHING: list[Any] = []
 
 def _discover(starts: list[Any]) -> tuple[list[Entry], dict[Value, int]]:
     """Entries that the starts depend on, latest first, and how many edges lead to each leaf."""
-    seen: set[Entry] = set()
-    uses: dict[Value, int] = {}
     stack = [n for n in starts if type(n) is Entry]
-    seen.update(stack)
+    seen = set(stack)
     stack = list(seen)
-    while stack:
-        for edge in stack.pop().edges:
+    uses: dict[Value, int] = {}
+    for entry in stack:  # grows while it is walked
+        for edge in entry.edges:
             if type(edge) is Entry:
                 if edge not in seen:
                     seen.add(edge)
                     stack.append(edge)
             elif edge is not None:
                 uses[edge] = uses.get(edge, 0) + 1
-    return sorted(seen, key=_position, reverse=True), uses
+    stack.sort(key=_position, reverse=True)
+    return stack, uses
 
 
-def _position(entry: Entry) -> int:
-    return entry.position
+_position = operator.attrgetter("position")
 
 
 def _needed(order: list[Entry], wanted: dict[Any, Any]) -> set[Any]:
@@ -138,19 +123,32 @@ def _needed(order: list[Entry], wanted: dict[Any, Any]) -> set[Any]:
     return needed
 
 
-def _arrive(pending: dict[Any, _Sum], node: Any, index: int, g: Any, algebra: Algebra) -> None:
-    total = pending.get(node)
-    if total is None:
-        total = pending[node] = _Sum(len(node.meta) if type(node) is Entry else 1)
-    total.add(index if type(node) is Entry else 0, g, algebra)
+def _arrive(
+    pending: dict[Any, list[Any]], sums: set[tuple[Any, int]], node: Any, index: int, g: Any, algebra: Algebra
+) -> None:
+    """Add a cotangent to what has arrived for one output of an entry, or for a leaf."""
+    parts = pending.get(node)
+    if parts is None:
+        if type(node) is Entry and len(node.meta) > 1:
+            parts = pending[node] = [None] * len(node.meta)
+        else:
+            pending[node] = [g]
+            return
+    at = index if type(node) is Entry else 0
+    have = parts[at]
+    if have is None:
+        parts[at] = g
+    else:
+        parts[at] = algebra.add(have, g, (node, at) in sums)
+        sums.add((node, at))
 
 
 def _deliver(
-    leaf: Value, pending: dict[Any, _Sum], needed: set[Any] | None, deliver: Callable[[Value, Any], None]
+    leaf: Value, pending: dict[Any, list[Any]], needed: set[Any] | None, deliver: Callable[[Value, Any], None]
 ) -> None:
-    total = pending.pop(leaf).parts
+    parts = pending.pop(leaf)
     if needed is None or leaf in needed:
-        deliver(leaf, total.pop())  # popped, so that the receiver may be the only owner
+        deliver(leaf, parts.pop())  # popped, so that the receiver may be the only owner
 
 
 def _visit(
@@ -179,10 +177,11 @@ def _visit(
     if type(entry.saved) is Truncated:
         raise RuntimeError(_truncated_text(entry))
     stamps = entry.stamps
-    for j in range(0, len(stamps), 2):
-        counter = stamps[j]
-        if counter is not None and counter[0] != stamps[j + 1]:
-            raise RuntimeError(_modified_text(entry, j // 2))
+    if stamps:
+        for j in range(0, len(stamps), 2):
+            counter = stamps[j]
+            if counter is not None and counter[0] != stamps[j + 1]:
+                raise RuntimeError(_modified_text(entry, j // 2))
     try:
         results = entry.op.vjp(entry, grads, needs, algebra)
     except Exception as err:

@@ -167,7 +167,7 @@ class Entry:
     indices: tuple[int, ...]  # per input: which output of that entry
     saved: Any  # arrays and numbers by slot (see op.py), or Truncated
     stamps: tuple[tuple[list[Any], int] | None, ...]  # per slot: version counter and its value when saved
-    params: dict[str, Any] | None
+    params: Any  # static parameters by name; of an entry recorded on the short way, its Variant
     meta: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shape and dtype per output
     code: Any  # the user's code object and instruction: file and line are looked up when asked for
     lasti: int
@@ -287,7 +287,7 @@ def record(
     indices: tuple[int, ...],
     saved: Any,
     stamps: tuple[Any, ...],
-    params: dict[str, Any] | None,
+    params: Any,
     meta: tuple[Any, ...],
 ) -> Entry:
     """Append an entry."""

@@ -26,6 +26,7 @@ from .ops.arithmetic import ArithmeticMethods
 from .ops.create import CreationMethods
 from .ops.inplace import InplaceMethods, kernel_inplace
 from .ops.maths import MathsMethods
+from .ops.matmul import MatmulMethods
 from .ops.reduce import ReduceMethods
 from .ops.shape import ShapeMethods
 from .size import Size
@@ -33,7 +34,7 @@ from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, Value
+    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, MatmulMethods, Value
 ):
     """A multi-dimensional array that records what is done with it.
 
@@ -487,8 +488,7 @@ class Tensor(
             return operator_bool((self._array == value).any())
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
-    def __hash__(self) -> Any:
-        return id(self)
+    __hash__ = object.__hash__  # by identity; named because __eq__ compares elements
 
     # -- changing it ------------------------------------------------------------------------------
 

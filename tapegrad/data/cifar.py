@@ -102,7 +102,7 @@ def _from_pickle(data: bytes, found: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"{found} is no CIFAR-10 batch: it holds a {type(batch).__name__}, not a dict")
     fields = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
     images, labels = fields.get("data"), fields.get("labels")
-    if not isinstance(images, _Array) or images.values.shape[1:] != (_PIXELS,):
+    if not isinstance(images, _Array) or images.values.ndim != 2 or images.values.shape[1] != _PIXELS:
         raise ValueError(f"{found} is no CIFAR-10 batch: 'data' is not a uint8 array of rows of {_PIXELS}")
     rows = images.values
     if not isinstance(labels, list) or len(labels) != len(rows) or not all(type(n) is int for n in labels):
@@ -158,7 +158,7 @@ class _Array:
     """An array of bytes, from the state that NumPy writes: version, shape, type, Fortran order, content."""
 
     def __init__(self) -> None:
-        self.values = np.zeros(0, np.uint8)
+        self.values: np.ndarray = np.zeros(0, np.uint8)
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, content = state

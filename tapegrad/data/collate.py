@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..creation import as_tensor, tensor
 from ..dtypes import float64
-from ..ops import stack
-from ..tensor import Tensor, as_tensor, tensor
+from ..ops.shape import stack
+from ..tensor import Tensor
 
 _NOT_COLLATABLE = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"

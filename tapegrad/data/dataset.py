@@ -9,9 +9,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from ..creation import tensor
 from ..ops import randperm
 from ..random import Generator
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -8,10 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..creation import as_tensor
 from ..dtypes import float64
 from ..ops import rand, randint, randperm
 from ..random import Generator
-from ..tensor import Tensor, as_tensor
+from ..tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -146,15 +147,14 @@ class WeightedRandomSampler(Sampler[int]):
 
     def _draw(self, weights: np.ndarray) -> np.ndarray:
         count = self.num_samples if self.replacement else len(weights)
-        uniform = rand(count, dtype=float64, generator=self.generator).numpy()
+        uniform: np.ndarray = rand(count, dtype=float64, generator=self.generator).numpy()
         if self.replacement:
             ends = np.cumsum(weights)
             # Rounding may put a number at the very end, past the last index that has a weight.
-            return np.minimum(
-                np.searchsorted(ends, uniform * ends[-1], side="right"), np.flatnonzero(weights)[-1]
-            )
+            places: np.ndarray = np.searchsorted(ends, uniform * ends[-1], side="right")
+            return np.minimum(places, np.flatnonzero(weights)[-1])
         # Exponential waiting times with these rates: who comes first is who is drawn first.
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             waiting = -np.log1p(-uniform) / weights
         waiting[weights == 0] = np.inf
         return np.argsort(waiting, kind="stable")[: self.num_samples]

@@ -1,1 +1,1 @@
-"""Training programs on real data, each run by ``python -m tapegrad.examples.NAME`` (``--help`` tells its options)."""
+"""Training programs on real data: ``python -m tapegrad.examples.NAME``; ``--help`` tells the options."""

@@ -53,7 +53,8 @@ def _data_pointer(typ, obj, c):
 
 
 TYPES: dict[str, types.Type] = {
-    **{char: Data(numba.from_dtype(np.dtype(char))) for char in "?bhilqBHILQfd"},
+    **{char: Data(numba.from_dtype(np.dtype(char))) for char in "bhilqBHILQfd"},
+    "?": Data(types.uint8),  # numba cannot store its one-bit bool behind a pointer
     "int": types.int64,
     "float": types.float64,
 }
@@ -124,15 +125,22 @@ def kernel(fn: Callable[..., None]) -> Kernel:
     return Kernel(fn, f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}")
 
 
+# numba never frees machine code: one kernel per text, however often the text is emitted.
+_from_text: dict[str, Kernel] = {}
+
+
 def from_text(name: str, text: str, namespace: dict[str, Any], **flags: Any) -> Kernel:
     """A kernel from generated source text that defines the function ``name``."""
     label = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    if label in _from_text:
+        return _from_text[label]
     filename = f"<tapegrad kernel {label}>"
     # numba finds the globals of a function that it loads from the cache by their module's name.
     scope = {"__name__": __name__, **namespace}
     exec(compile(text, filename, "exec"), scope)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    return Kernel(scope[name], label, **flags)
+    made = _from_text[label] = Kernel(scope[name], label, **flags)
+    return made
 
 
 def span(array: np.ndarray) -> np.ndarray:

@@ -142,6 +142,11 @@ class Loop:
         made, signature = self.kernel(compute, chars, layout)
         return made.entry(signature)
 
+    def flat_into(self, char: str) -> Callable[..., None]:
+        """The C function that overwrites its first of two contiguous operands: (a, b, start, stop)."""
+        made, signature = self.kernel(char, char * 3, Layout(1, "111", (0,)))
+        return made.entry(signature)
+
     def run(
         self,
         compute: str,
@@ -178,8 +183,10 @@ class Loop:
         for j, name in enumerate(self.arrays):
             char = chars[j] if name in self.masks else compute
             text = f"{name}[{where[j]}]"
-            if chars[j] != char:
-                text = f"{TYPE_NAMES[char]}({text})" if char != "?" else f"({text} != 0)"
+            if char == "?":
+                text = f"({text} != 0)"
+            elif chars[j] != char:
+                text = f"{TYPE_NAMES[char]}({text})"
             (hoisted if layout.inner[j] == "0" else loads).append(f"x{j} = {text}")
             scalars.append(Scalar(emitter, f"x{j}", char))
         head = []

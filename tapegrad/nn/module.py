@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from .. import dtypes
+from ..device import check_device
 from ..modes import no_grad
 from ..tensor import Tensor
 from .calls import Called
-from .parameter import check_device
 from .state import Stateful
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
+from ..device import check_device
 from ..tensor import Tensor
 
 
@@ -24,7 +24,10 @@ def _over(data: Tensor | None, requires_grad: bool, cls: type[Any]) -> Any:
             f"only tensors of floating-point dtype can require gradients, and this data is {dtypes.of(array)}: "
             f"convert it, or pass requires_grad=False to {cls.__name__}"
         )
-    return Tensor._wrap(array, requires_grad, cls)
+    made = Tensor._wrap(array, requires_grad, cls)
+    if data is not None:
+        made._version = data._version  # a change through either is noticed by what saved the other
+    return made
 
 
 class Parameter(Tensor):
@@ -46,21 +49,13 @@ class Parameter(Tensor):
         known = memo.get(id(self))
         if known is not None:
             return known  # type: ignore[no-any-return]
+        # Not its gradient: a copied parameter starts without one.
         twin = type(self)(self.detach().clone(), self.requires_grad)
         memo[id(self)] = twin
-        if self.grad is not None:
-            twin.grad = self.grad.detach().clone()
         return twin
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (type(self), self.detach(), self.requires_grad, OrderedDict())
-
-
-def _rebuild(cls: type[Parameter], data: Tensor, requires_grad: bool, hooks: OrderedDict[int, Any]) -> Parameter:
-    return cls(data, requires_grad)
 
 
 class Buffer(Tensor):
@@ -79,12 +74,6 @@ class Buffer(Tensor):
 
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
         """The object is complete when __new__ returns."""
-
-
-def check_device(device: Any) -> None:
-    """Refuse every device but the CPU."""
-    if device is not None and str(getattr(device, "type", device)).partition(":")[0] != "cpu":
-        raise RuntimeError(f"device {str(device)!r} is not available: tapegrad computes on the CPU, use device='cpu'")
 
 
 def empty(shape: tuple[int, ...], device: Any = None, dtype: dtypes.dtype | None = None) -> Tensor:

@@ -5,6 +5,7 @@ from . import convert as convert
 from . import dims as dims
 from . import interop as interop
 from . import maths as maths
+from . import matmul as matmul
 from . import nearest as nearest
 from . import reduce as reduce
 from . import shape as shape

@@ -492,6 +492,10 @@ for _name, _fn in {
     Expr.table[_name] = _fn
 
 
+# What == and != compare by value; with anything else a tensor is simply not equal.
+_COMPARABLE = (Value, bool, int, float, np.ndarray, np.generic)
+
+
 def _reversed(function: Any) -> Any:
     def method(self: Any, other: Any) -> Any:
         return function(other, self)
@@ -524,6 +528,14 @@ class ArithmeticMethods:
     __le__ = le
     __gt__ = gt
     __ge__ = ge
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: Any) -> Any:
+        return eq(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        return ne(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
+
     __and__ = __rand__ = bitwise_and
     __or__ = __ror__ = bitwise_or
     __xor__ = __rxor__ = bitwise_xor

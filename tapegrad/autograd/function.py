@@ -1,0 +1,377 @@
+"""Function: an operation whose forward and backward a user writes.
+
+::
+
+    class Cube(tg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * g
+
+    y = Cube.apply(x)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..modes import modes, no_grad
+from ..op import Packed, check_inplace, rebase
+from ..ops.shape import write_view
+from ..replay import Algebra
+from ..tape import Entry, Truncated, Value, describe_site, record
+from ..tensor import Tensor
+
+
+class FunctionCtx:
+    """What forward leaves for backward: saved tensors, flags, and any attributes."""
+
+    def __init__(self, needs: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs
+        self.materialize_grads = True
+        self._to_save: tuple[Any, ...] = ()
+        self._dirty: tuple[Any, ...] = ()
+        self._constant: tuple[Any, ...] = ()
+        self._kinds: tuple[Any, ...] = ()
+        # Set while backward runs: the context belongs to the entry, so it must not keep it alive.
+        self._entry: Entry | None = None
+        self._recorded = False
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward; they are guarded against in-place changes and freed after use."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Value):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {tensors.index(t)} is of type {type(t).__name__}; "
+                    "keep other things as attributes of ctx"
+                )
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Forward-mode differentiation does not exist here."""
+        raise RuntimeError("save_for_forward: tapegrad has no forward-mode Functions; use autograd.functional.jvp")
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Say which inputs forward changed in place; they must be returned as outputs."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Say which outputs are constants."""
+        self._constant = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing cotangents arrive as zeros (the default) or as None."""
+        self.materialize_grads = bool(value)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What save_for_backward kept; RuntimeError after the graph was released."""
+        entry = self._entry
+        if entry is None:
+            if self._to_save:
+                return self._to_save
+            return ()
+        return saved_values(entry, self, self._recorded)
+
+    saved_variables = saved_tensors
+
+
+def saved_values(entry: Entry, ctx: FunctionCtx, recorded: bool) -> tuple[Any, ...]:
+    """The saved tensors of a Function's entry, with their history if it is being recorded."""
+    if type(entry.saved) is Truncated:
+        raise RuntimeError(
+            f"Trying to access saved tensors of {entry.op.node_name} after they have been freed by the backward at "
+            f"{describe_site(entry.saved.where)}. Specify retain_graph=True in that call."
+        )
+    found = []
+    for item, kind in zip(entry.saved, ctx._kinds, strict=True):
+        if item is None:
+            found.append(None)
+            continue
+        array = _unpacked(item)
+        made = Tensor._make(array)
+        if recorded and kind is not None:
+            which, j = kind
+            edge, index = (entry.edges[j], entry.indices[j]) if which == "input" else (entry, j)
+            if isinstance(edge, Value):
+                found.append(edge)
+                continue
+            made._node, made._index = edge, index
+        found.append(made)
+    return tuple(found)
+
+
+def _unpacked(item: Any) -> np.ndarray:
+    if type(item) is Packed:
+        back = item.unpack(item.held)
+        if not isinstance(back, Value):
+            raise TypeError(f"an unpack hook must return a tensor, got {type(back).__name__}")
+        return back._array
+    return item  # type: ignore[no-any-return]
+
+
+class FunctionOp:
+    """The op of a Function's entries."""
+
+    slots: tuple[str, ...] = ()
+
+    def __init__(self, cls: type[Function]) -> None:
+        self.cls = cls
+        self.name = cls.__name__
+        self.node_name = cls.__name__ + "Backward"
+
+    def keeps(self, saved: Sequence[Any]) -> bool:
+        return any(s is not None for s in saved)
+
+    def pack(self, entry: Entry, hooks: tuple[Callable[[Any], Any], Callable[[Any], Any]]) -> None:
+        pack, unpack = hooks
+        before, modes.saved_hooks = modes.saved_hooks, None
+        try:
+            entry.saved = tuple(None if s is None else Packed(pack(Tensor._make(s)), unpack) for s in entry.saved)
+        finally:
+            modes.saved_hooks = before
+
+    def show_saved(self, entry: Entry, name: str) -> Any:
+        raise AttributeError(f"{self.node_name} saved nothing called {name!r}; see its saved_tensors")
+
+    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> list[Any]:
+        ctx = entry.params["ctx"]  # type: ignore[index]
+        given = []
+        for (shape, dtype), g in zip(entry.meta, grads, strict=True):
+            if g is not None:
+                given.append(algebra.wrap(g))
+            else:
+                given.append(Tensor._make(np.zeros(shape, dtype)) if ctx.materialize_grads else None)
+        ctx._entry, ctx._recorded = entry, algebra.recorded
+        try:
+            result = self.cls.backward(ctx, *given)
+        finally:
+            ctx._entry = None
+        return self._checked(entry, result, algebra)
+
+    def _checked(self, entry: Entry, result: Any, algebra: Algebra) -> list[Any]:
+        items = list(result) if isinstance(result, (tuple, list)) else [result]
+        expected = len(entry.edges)
+        while len(items) > expected and items[-1] is None:
+            items.pop()
+        if len(items) != expected:
+            raise RuntimeError(
+                f"function {self.node_name} returned an incorrect number of gradients (expected {expected}, got {len(items)}): "
+                "backward returns one per argument of forward, None for those that are not tensors"
+            )
+        found: list[Any] = []
+        for j, item in enumerate(items):
+            if item is None:
+                found.append(None)
+            elif not isinstance(item, Value):
+                raise TypeError(f"function {self.node_name} returned a {type(item).__name__} as gradient {j}; expected a tensor or None")
+            elif not entry.params["tensors"][j]:  # type: ignore[index]
+                raise RuntimeError(
+                    f"function {self.node_name} returned a gradient different from None at position {j + 1}, "
+                    "but the corresponding forward input was not a Variable"
+                )
+            else:
+                found.append(algebra.unwrap(item))
+        return found
+
+
+class Function:
+    """Base of user-defined operations: write ``forward`` and ``backward`` as static methods, call ``apply``.
+
+    ``forward(ctx, *args)`` (or ``forward(*args)`` with ``setup_context(ctx, inputs, output)``) runs unrecorded;
+    ``backward(ctx, *grads)`` gets one cotangent per output and returns one gradient per argument.
+    """
+
+    _op: FunctionOp
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._op = FunctionOp(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static: call {type(self).__name__}.apply(...)"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The operation itself."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Prepare ctx, for a forward that does not take it."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Cotangents of the arguments from those of the outputs."""
+        raise NotImplementedError("You must implement the backward function for your custom autograd.Function to use it with backward mode AD.")
+
+    vjp = backward
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run forward, and record it if an argument requires grad."""
+        edges = tuple(a._edge() if isinstance(a, Value) else None for a in args)
+        tracked = modes.grad and any(e is not None for e in edges)
+        ctx = FunctionCtx(tuple(e is not None for e in edges))
+        with no_grad():
+            if cls.setup_context is not Function.setup_context:
+                result = cls.forward(*args)
+                cls.setup_context(ctx, args, result)
+            else:
+                result = cls.forward(ctx, *args)
+        single = not isinstance(result, tuple)
+        outputs = [result] if single else list(result)
+        if ctx._dirty:
+            _check_dirty(cls, ctx, args, outputs)
+        if tracked:
+            outputs = _track(cls, ctx, args, edges, outputs)
+        else:
+            for x in ctx._dirty:
+                x._bump(cls.__name__)
+        ctx._to_save = ()
+        return outputs[0] if single else tuple(outputs)
+
+
+def _is_one_of(x: Any, items: Sequence[Any]) -> bool:
+    return any(x is item for item in items)
+
+
+def _check_dirty(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], outputs: list[Any]) -> None:
+    for x in ctx._dirty:
+        if not _is_one_of(x, args):
+            raise RuntimeError(f"{cls.__name__}: mark_dirty was called with something that is not an input")
+        if not _is_one_of(x, outputs):
+            raise RuntimeError(
+                f"{cls.__name__}: Some elements marked as dirty during the forward method were not returned as output. "
+                "The inputs that are modified inplace must all be outputs of the Function."
+            )
+        check_inplace(x, cls.__name__)
+
+
+def _track(
+    cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...], outputs: list[Any]
+) -> list[Any]:
+    indices = tuple(a._index if isinstance(a, Value) else 0 for a in args)
+    finished: list[Any] = []
+    for x in outputs:
+        if isinstance(x, Value) and not _is_one_of(x, ctx._dirty) and (_is_one_of(x, args) or x._node is not None):
+            # An input handed through as it is: the output is a tensor of its own over the same memory.
+            through = Tensor._make(x._array)
+            through._version = x._version
+            finished.append(through)
+        else:
+            finished.append(x)
+    for x in ctx._dirty:
+        x._bump(cls.__name__)
+    places = [j for j, x in enumerate(finished) if isinstance(x, Value)]
+    saved, stamps, kinds = _saved(ctx, args, edges, outputs, finished, places)
+    ctx._kinds = kinds
+    meta = tuple((finished[j]._array.shape, finished[j]._array.dtype) for j in places)
+    params = {"ctx": ctx, "tensors": tuple(isinstance(a, Value) for a in args)}
+    entry = record(cls._op, edges, indices, saved, stamps, params, meta)
+    for k, j in enumerate(places):
+        x, original = finished[j], outputs[j]
+        if _is_one_of(original, ctx._constant) or x._array.dtype.kind != "f":
+            continue
+        if _is_one_of(original, ctx._dirty):
+            rebase(x, entry, write_view)
+            if x._view is None:
+                x._index = k
+        else:
+            x._node, x._index = entry, k
+    return finished
+
+
+def _saved(
+    ctx: FunctionCtx,
+    args: tuple[Any, ...],
+    edges: tuple[Any, ...],
+    outputs: list[Any],
+    finished: list[Any],
+    places: list[int],
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """Arrays, version stamps and where on the tape each saved tensor belongs."""
+    saved: list[Any] = []
+    stamps: list[Any] = []
+    kinds: list[Any] = []
+    for t in ctx._to_save:
+        if t is None:
+            saved.append(None)
+            stamps += (None, 0)
+            kinds.append(None)
+            continue
+        kind: Any = None
+        outs = [k for k, j in enumerate(places) if outputs[j] is t]
+        ins = [j for j, a in enumerate(args) if a is t]
+        if ins and not _is_one_of(t, ctx._dirty):
+            kind = ("input", ins[0]) if edges[ins[0]] is not None else None
+        elif outs:
+            kind = ("output", outs[0])
+        saved.append(t._array)
+        stamps += (t._version, t._version[0])
+        kinds.append(kind)
+    return tuple(saved), tuple(stamps), tuple(kinds)
+
+
+class _Twice:
+    """The op of results that must not be differentiated again."""
+
+    slots: tuple[str, ...] = ()
+    name = node_name = "DelayedError"
+
+    def keeps(self, saved: Any) -> bool:
+        return False
+
+    def pack(self, entry: Entry, hooks: Any) -> None:
+        pass
+
+    def vjp(self, entry: Entry, grads: Any, needs: Any, algebra: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+_twice = _Twice()
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a backward that cannot be differentiated (it leaves the tape): doing so becomes an error."""
+
+    @functools.wraps(fn)
+    def run(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            result = fn(ctx, *grads)
+        if not modes.grad:
+            return result
+        edges = tuple(g._edge() for g in grads if isinstance(g, Value))
+        # The result also depends on what forward saved, so it counts as recorded even if the cotangent is a constant.
+        if ctx._entry is not None:
+            edges += tuple(e for e in ctx._entry.edges if e is not None)
+        if not any(e is not None for e in edges):
+            return result
+        items = result if isinstance(result, tuple) else (result,)
+        guarded = []
+        for x in items:
+            if isinstance(x, Value):
+                made = Tensor._make(x._array)
+                meta = ((x._array.shape, x._array.dtype),)
+                made._node = record(_twice, edges, (0,) * len(edges), (), (), None, meta)
+                guarded.append(made)
+            else:
+                guarded.append(x)
+        return tuple(guarded) if isinstance(result, tuple) else guarded[0]
+
+    return run
+
+
+

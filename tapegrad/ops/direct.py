@@ -1,0 +1,99 @@
+"""Ops whose rules also run on bare arrays.
+
+The rules of products, convolutions and pooling call nothing but ops of their own family. So a plain
+backward needs no tensors between them: the rule is given arrays, and the ops that it calls, seeing
+arrays, just compute. Under ``create_graph`` the same rule runs on tensors and is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..modes import modes
+from ..op import KernelOp, Packed
+from ..replay import Algebra
+from ..tape import Entry, record
+
+
+class DirectOp(KernelOp):
+    """An op of few tensors (or None) with one output, whose rules name inputs, shapes and parameters only."""
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        rules: dict[str, Callable[..., Any]],
+        node_name: str | None,
+        name: str | None,
+    ) -> None:
+        super().__init__(forward, rules, ("out",), {}, node_name, name)
+        # Per slot: the input that it holds, and whether it holds its shape alone.
+        self._sources = [(self.inputs.index(s.removesuffix("_shape")), s not in self.inputs) for s in self.slots]
+        self._kept: dict[tuple[bool, ...], tuple[tuple[int, bool], ...]] = {}
+
+    def __call__(self, *values: Any, **params: Any) -> Any:
+        first = values[0]
+        if type(first) is np.ndarray:
+            return self.forward(*values, **params)
+        array = self.forward(*[None if v is None else v._array for v in values], **params)
+        result = first._make(array)
+        if modes.grad:
+            edges = tuple([None if v is None or v._node is None else v._edge() for v in values])
+            needs = tuple([e is not None for e in edges])
+            if True in needs:
+                result._node = self._recorded(values, edges, needs, params, array)
+        return result
+
+    def _recorded(
+        self,
+        values: Sequence[Any],
+        edges: tuple[Any, ...],
+        needs: tuple[bool, ...],
+        params: dict[str, Any],
+        out: np.ndarray,
+    ) -> Entry:
+        kept = self._kept.get(needs)
+        if kept is None:
+            names = self.save_list(needs)
+            kept = self._kept[needs] = tuple(
+                (j if s in names else -1, of_shape) for s, (j, of_shape) in zip(self.slots, self._sources, strict=True)
+            )
+        saved: list[Any] = []
+        stamps: list[Any] = []
+        for j, of_shape in kept:
+            v = None if j < 0 else values[j]
+            if v is None:
+                saved.append(None)
+                stamps += (None, 0)
+            elif of_shape:
+                saved.append(v._array.shape)
+                stamps += (None, 0)
+            else:
+                version = v._version
+                saved.append(v._array)
+                stamps += (version, version[0])
+        indices = tuple([0 if v is None else v._index for v in values])
+        return record(self, edges, indices, tuple(saved), tuple(stamps), params, ((out.shape, out.dtype),))
+
+    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Sequence[Any]:
+        saved = entry.saved
+        if algebra.recorded or any([type(s) is Packed for s in saved]):
+            return super().vjp(entry, grads, needs, algebra)
+        given = dict(zip(self.slots, saved, strict=True))
+        given["g"] = grads[0]
+        if entry.params:
+            given.update(entry.params)
+        results: list[Any] = []
+        for name, need in zip(self.inputs, needs, strict=True):
+            rule = self.rules.get(name) if need else None
+            results.append(None if rule is None else rule.fn(*[given[n] for n in rule.names]))
+        return results
+
+
+def direct_op(
+    *, node_name: str | None = None, name: str | None = None, **rules: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], DirectOp]:
+    """Make an op whose rules run on tensors and on arrays alike; one rule per input."""
+    return lambda forward: DirectOp(forward, rules, node_name, name)

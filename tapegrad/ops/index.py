@@ -1,0 +1,447 @@
+"""``x[key]`` and ``x[key] = value``.
+
+A key is taken apart in two steps. Its ints, slices, None and Ellipsis are one view of the tensor, which
+shares memory. What remains are integer and bool tensors, which pick rows of that view by number, and copy.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, kernels
+from ..modes import modes
+from ..op import Rule, check_inplace, view_op
+from ..tape import Value
+from .inplace import kernel_inplace
+from .numbers import element, is_number
+from .rows import put_rows, put_rows_adding, take_rows
+from .shape import as_permuted, as_selected, as_view, place
+
+_FULL = slice(None)
+
+# -- views: the same window under PyTorch's names of its last step ------------------------------------
+
+
+def _window(name: str) -> Any:
+    def rule(g: Any, x_shape: Any, key: Any) -> Any:
+        return place(g, shape=x_shape, steps=((_WINDOWS[name], {"key": key}),))
+
+    def forward(x: np.ndarray, *, key: tuple[Any, ...]) -> np.ndarray:
+        """Ints, slices, None and one Ellipsis."""
+        return x[key]  # the Ellipsis makes NumPy give a 0-d view instead of a number
+
+    forward.__name__ = name
+    return view_op(Rule(rule, ("g", "x_shape", "key")), node_name=f"{name.capitalize()}Backward0")(forward)
+
+
+_WINDOWS: dict[str, Any] = {name: _window(name) for name in ("slice", "select", "unsqueeze", "alias")}
+
+
+def _view(x: Any, key: list[Any]) -> Any:
+    """The view that a basic key describes."""
+    last = "alias"
+    for item in key:
+        if item is None:
+            last = "unsqueeze"
+        elif item is not Ellipsis and item != _FULL:
+            last = "select" if type(item) is int else "slice"
+    if last == "alias" and _FULL in key:
+        last = "slice"
+    return _WINDOWS[last](x, key=(*key, Ellipsis) if Ellipsis not in key else tuple(key))
+
+
+# -- taking a key apart -------------------------------------------------------------------------------
+
+
+class _Picks:
+    """The tensors of a key: at which dimension of the view, how many it spans, and the flat index."""
+
+    __slots__ = ("dims", "indices", "spans")
+
+    def __init__(self) -> None:
+        self.dims: list[int] = []
+        self.spans: list[int] = []
+        self.indices: list[np.ndarray] = []
+
+    def add(self, dim: int, span: int, index: np.ndarray) -> None:
+        self.dims.append(dim)
+        self.spans.append(span)
+        self.indices.append(index)
+
+
+def _bad_key(item: Any) -> Exception:
+    if isinstance(item, (str, bytes)):
+        return TypeError(f"new(): invalid data type {type(item).__name__!r}: a tensor cannot be indexed by {item!r:.40}")
+    return IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        f"(got {type(item).__name__})"
+    )
+
+
+def _items(key: Any) -> tuple[Any, ...]:
+    """The key as a tuple."""
+    if type(key) is tuple:
+        return key
+    if isinstance(key, list) and len(key) < 32:
+        # An old convention that PyTorch keeps (and warns about): such a list stands for a tuple.
+        if any(isinstance(k, (slice, list, tuple, Value)) or k is None or k is Ellipsis for k in key):
+            warnings.warn(
+                "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)], or "
+                "x[tapegrad.tensor(seq)] to index by a tensor.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return tuple(key)
+    return (key,)
+
+
+def _array(item: Any) -> np.ndarray | None:
+    """The index tensor that an item of a key stands for: bool or integer; None if it is none."""
+    if isinstance(item, Value):
+        array = item._array
+    elif isinstance(item, np.ndarray):
+        array = item
+    elif isinstance(item, (list, tuple, range)):
+        array = _from_list(item)
+    else:
+        return None
+    kind = array.dtype.kind
+    allowed = "?Blqi" if isinstance(item, Value) else "?Bbhilqfd"
+    if array.dtype.char not in allowed:
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return array.astype(np.int64) if kind == "f" else array
+
+
+def _from_list(item: Any) -> np.ndarray:
+    plain = [x._array if isinstance(x, Value) else x for x in item]
+    try:
+        array = np.array(plain)
+    except ValueError:
+        raise ValueError(f"an index list must not be ragged: {item!r:.80}") from None
+    if array.dtype.kind not in "bif":
+        raise TypeError(f"new(): invalid data type: a tensor cannot be indexed by {item!r:.80}")
+    return array if array.size else array.astype(np.int64)
+
+
+def _specified(items: tuple[Any, ...]) -> tuple[list[Any], int]:
+    """Items with sequences made arrays, and how many dimensions they speak of."""
+    made: list[Any] = []
+    count = 0
+    for item in items:
+        if type(item) is int or isinstance(item, slice):
+            count += 1
+        elif item is not None and item is not Ellipsis and not isinstance(item, bool):
+            array = _array(item)
+            if array is None:
+                count += 1
+            else:
+                mask = array.dtype.char in "?B"
+                count += array.ndim if mask else 1
+                if mask and array.dtype.char == "B":
+                    warnings.warn(
+                        "indexing with dtype tapegrad.uint8 is now deprecated, please use a dtype tapegrad.bool instead.",
+                        UserWarning,
+                        stacklevel=5,
+                    )
+                item = array != 0 if mask else array
+        made.append(item)
+    return made, count
+
+
+def _taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[Any], _Picks | None]:
+    """The basic key and the picks of what it leaves."""
+    made, count = _specified(items)
+    rank = len(shape)
+    if count > rank:
+        if not rank and any(type(item) is int for item in made):
+            raise _zero_dim()
+        raise IndexError(f"too many indices for tensor of dimension {rank}")
+    key: list[Any] = []
+    picks: _Picks | None = None
+    at = out = 0  # dimension of the tensor, and of the view
+    seen_ellipsis = False
+    for item in made:
+        if item is Ellipsis:
+            skipped = 0 if seen_ellipsis else rank - count
+            seen_ellipsis = True
+            key += [_FULL] * skipped
+            at, out = at + skipped, out + skipped
+        elif item is None:
+            key.append(None)
+            out += 1
+        elif isinstance(item, bool) or (isinstance(item, np.ndarray) and item.dtype.char == "?" and not item.ndim):
+            key.append(None)
+            picks = picks or _Picks()
+            picks.add(out, 1, np.zeros(1 if item else 0, np.int64))
+            out += 1
+        elif isinstance(item, slice):
+            key.append(_slice(item))
+            at, out = at + 1, out + 1
+        elif isinstance(item, np.ndarray) and item.ndim:
+            picks = picks or _Picks()
+            span = _pick(picks, item, shape, at, out)
+            key += [_FULL] * span
+            at, out = at + span, out + span
+        else:
+            key.append(_int(item, shape[at], at))
+            at += 1
+    return key, picks
+
+
+def _zero_dim() -> IndexError:
+    return IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
+
+
+def _slice(item: slice) -> slice:
+    start, stop, step = item.start, item.stop, item.step
+    try:
+        start = None if start is None else operator.index(start)
+        stop = None if stop is None else operator.index(stop)
+        step = None if step is None else operator.index(step)
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return slice(start, stop, step)
+
+
+def _int(item: Any, n: int, dim: int) -> int:
+    try:
+        index = item if type(item) is int else operator.index(item)
+    except TypeError:
+        raise _bad_key(item) from None
+    if isinstance(item, np.bool_):
+        raise _bad_key(item)
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
+    return index + n if index < 0 else index
+
+
+def _pick(picks: _Picks, array: np.ndarray, shape: tuple[int, ...], at: int, out: int) -> int:
+    """Note an index array; how many dimensions it spans."""
+    if array.dtype.char != "?":
+        picks.add(out, 1, wrapped(array, shape[at], at))
+        return 1
+    span = array.ndim
+    for j in range(span):
+        if array.shape[j] != shape[at + j]:
+            raise IndexError(
+                f"The shape of the mask {list(array.shape)} at index {j} does not match the shape of the indexed tensor "
+                f"{list(shape)} at index {at + j}"
+            )
+    picks.add(out, span, np.flatnonzero(array))
+    return span
+
+
+def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
+    """An index array as int64 with negative ones counted from the end; IndexError if one is out of range."""
+    if index.dtype.num != _INT64:
+        index = index.astype(np.int64)
+    if not index.size:
+        return index
+    low, high = extent(index)
+    if low < -n or high >= n:
+        if not n:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        raise IndexError(f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}")
+    return np.where(index < 0, index + n, index) if low < 0 else index
+
+
+_INT64 = dtypes.int64.numpy.num
+
+
+def extent(index: np.ndarray) -> tuple[int, int]:
+    """The least and the largest of a nonempty int64 array."""
+    if index.size > 4096 or not index.flags.c_contiguous:
+        return int(index.min()), int(index.max())
+    found = np.empty(2, np.int64)
+    kernels.index.bounds(index, found, index.size, 0, 1)
+    return int(found[0]), int(found[1])
+
+
+def _joined(x: Any, picks: _Picks) -> tuple[Any, np.ndarray, int, int]:
+    """The view with all picked dimensions adjacent, and one flat index into them: (x, index, dim, span)."""
+    dims, spans, indices = picks.dims, picks.spans, picks.indices
+    if len(indices) == 1:
+        return x, indices[0], dims[0], spans[0]
+    shape = x._array.shape
+    try:
+        common = np.broadcast_shapes(*[i.shape for i in indices])
+    except ValueError:
+        shapes = ", ".join(str(list(i.shape)) for i in indices)
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+    axes = [d + j for d, s in zip(dims, spans, strict=True) for j in range(s)]
+    dim = axes[0]
+    if axes != list(range(dim, dim + len(axes))):
+        # Picks with something between them: their dimensions go to the front.
+        dim = 0
+        x = as_permuted(x, dims=(*axes, *[d for d in range(len(shape)) if d not in axes]))
+        shape = x._array.shape
+    flat = np.zeros(common, np.int64)
+    at = dim
+    for span, index in zip(spans, indices, strict=True):
+        for j in range(span):
+            flat *= shape[at + j]
+        flat += index
+        at += span
+    return x, flat, dim, len(axes)
+
+
+# -- reading ------------------------------------------------------------------------------------------
+
+
+def getitem(self: Any, key: Any) -> Any:
+    """x[key]: a view for ints, slices, None and Ellipsis; a copy once tensors or lists take part."""
+    kind = type(key)
+    shape = self._array.shape
+    if kind is int:
+        if not shape:
+            raise _zero_dim()
+        n = shape[0]
+        if not -n <= key < n:
+            raise IndexError(f"index {key} is out of bounds for dimension 0 with size {n}")
+        return as_selected(self, dim=0, index=key + n if key < 0 else key)
+    if kind is slice and shape:
+        return _WINDOWS["slice"](self, key=(_slice(key), Ellipsis))
+    basic, picks = _taken_apart(shape, _items(key))
+    if picks is None:
+        return _view(self, basic)
+    if any(item is not _FULL for item in basic):
+        self = _view(self, basic)
+    x, index, dim, span = _joined(self, picks)
+    return take_rows(x, index, dim=dim, span=span)
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+
+def setitem(self: Any, key: Any, value: Any) -> None:
+    """x[key] = value, with the value broadcast; through a view, or into the picked rows."""
+    value = _assigned(self, value)
+    shape = self._array.shape
+    basic, picks = _taken_apart(shape, key if type(key) is tuple else _items(key))
+    if not (modes.grad and (self._source() is not None or (isinstance(value, Value) and value._source() is not None))):
+        _write(self, basic, picks, value)
+        return
+    target = _view(self, basic) if basic and any(item is not _FULL for item in basic) else self
+    if picks is None:
+        if not isinstance(value, Value):
+            target.fill_(value.item())
+        else:
+            target.copy_(_without_ones(value, target._array.shape))
+        return
+    x, index, dim, span = _joined(target, picks)
+    shape = x._array.shape
+    to = (*shape[:dim], *index.shape, *shape[dim + span :])
+    if not isinstance(value, Value):
+        value = self._make(value)
+    kernel_inplace(put_rows, x, index, _checked(x, value, to, picks), dim=dim, span=span)
+
+
+def _assigned(self: Any, value: Any) -> Any:
+    """The value to assign: a tensor, or the array of a number."""
+    if isinstance(value, Value):
+        return value
+    if is_number(value):
+        return element(value, self._array.dtype)
+    if isinstance(value, np.ndarray):
+        dtypes.as_dtype(value.dtype)
+        return self._make(value.astype(self._array.dtype, copy=False))
+    raise TypeError(
+        f"can't assign a {type(value).__name__} to a tensor of {dtypes.of(self._array)}: assign a number, a tensor or an array"
+    )
+
+
+def _write(self: Any, basic: list[Any], picks: _Picks | None, value: Any) -> None:
+    """Assignment that nothing needs to record."""
+    array = self._array[(*basic, Ellipsis)] if basic else self._array
+    window = self if array is self._array else self._make(array)
+    if window is not self:
+        # The view that is written to, as far as the checks ask.
+        window._node, window._view = (None if self._node is None else self._node), self._view
+    check_inplace(window, "index_put_" if picks else "copy_")
+    given = value._array if isinstance(value, Value) else value
+    if picks is None:
+        _copy_in(array, given)
+    else:
+        x, index, dim, span = _joined(self._make(array), picks)
+        shape = x._array.shape
+        to = (*shape[:dim], *index.shape, *shape[dim + span :])
+        given = _checked(x, value, to, picks)._array if isinstance(value, Value) else given
+        if np.may_share_memory(given, array):
+            given = given.copy()
+        put_rows.update(x._array, index, given, dim=dim, span=span)
+    self._bump("__setitem__")
+
+
+def _copy_in(array: np.ndarray, given: np.ndarray) -> None:
+    while given.ndim > array.ndim and given.shape[0] == 1:
+        given = given[0]
+    try:
+        np.copyto(array, given, casting="unsafe")
+    except ValueError:
+        raise _does_not_fit(given.shape, array.shape) from None
+
+
+def _does_not_fit(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError:
+    return RuntimeError(
+        f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(want)}"
+    )
+
+
+def _without_ones(value: Any, shape: tuple[int, ...]) -> Any:
+    """The value without leading dimensions of size 1 that the target does not have."""
+    have = value._array.shape
+    extra = len(have) - len(shape)
+    if extra > 0 and all(n == 1 for n in have[:extra]):
+        value = as_view(value, shape=have[extra:])
+    try:
+        np.broadcast_to(value._array, shape)
+    except ValueError:
+        raise _does_not_fit(have, shape) from None
+    return value
+
+
+def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: _Picks | None) -> Any:
+    """The value if it has the target's dtype and fits the picked rows."""
+    if value._array.dtype != x._array.dtype:
+        one_mask = picks is not None and len(picks.indices) == 1 and value._array.ndim == 0
+        if not one_mask:
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {dtypes.of(x._array).short} for the destination "
+                f"and {dtypes.of(value._array).short} for the source. Convert the value with .to({dtypes.of(x._array)}) first."
+            )
+        value = value.to(dtypes.of(x._array))
+    return _without_ones(value, shape)
+
+
+# -- index_put ----------------------------------------------------------------------------------------
+
+
+def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[Any, np.ndarray, Any, int, int]:
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
+    items = tuple(_FULL if i is None else i for i in indices)
+    for item in items:
+        if item is not _FULL and not isinstance(item, Value):
+            raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it")
+    if not isinstance(values, Value):
+        raise TypeError(f"{name}(): argument 'values' must be Tensor, not {type(values).__name__}")
+    _, picks = _taken_apart(input._array.shape, tuple(_rows(i) for i in items))
+    if picks is None:
+        raise RuntimeError(f"{name}(): at least one index tensor is needed")
+    x, index, dim, span = _joined(input, picks)
+    shape = x._array.shape
+    to = (*shape[:dim], *index.shape, *shape[dim + span :])
+    return x, index, _checked(x, values, to, picks), dim, span
+
+
+def _rows(item: Any) -> Any:
+    """A 0-d integer index as a list of one would be a select; here it stays an index tensor."""
+    if isinstance(item, Value) and not item._array.ndim and item._array.dtype.char != "?":
+        return _ZeroDim(item._array)
+    return item
