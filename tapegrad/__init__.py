@@ -51,6 +51,8 @@ from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import short as short
 from .dtypes import uint8 as uint8
+from .listing import Tape as Tape
+from .listing import live_tape as live_tape
 from .modes import enable_grad as enable_grad
 from .modes import inference_mode as inference_mode
 from .modes import is_grad_enabled as is_grad_enabled
@@ -64,11 +66,23 @@ from .size import Size as Size
 from .tensor import Tensor as Tensor
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
+from .ops.activation import *  # noqa: F403
 from .ops.arithmetic import *  # noqa: F403
+from .ops.einsum import *  # noqa: F403
+from .ops.index import *  # noqa: F403
 from .ops.maths import *  # noqa: F403
 from .ops.matmul import *  # noqa: F403
+from .ops.products import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
+
+# Above the tensor: networks, optimizers, data, weights.
+# from . import data as data
+from . import nn as nn
+from . import optim as optim
+# from . import utils as utils
+from .io import load as load
+from .io import save as save
 
 __version__ = "0.1.0"
 

@@ -215,10 +215,10 @@ class Elementwise(Op):
         self.kind = kind
         self.masks = masks
         made = {k: Rule(v) for k, v in rules.items()} if rules is not None else {}
-        if rules is None and kind in ("same", "float"):
+        if rules is None and kind in ("same", "float", "floating"):
             made = derived_rules(formula, tuple(inputs), tuple(params))
         super().__init__(
-            name or formula.__name__.strip("_"), tuple(inputs), tuple(params), ("out",), made, None, node_name
+            name or formula.__name__.strip("_"), tuple(inputs), tuple(params), ("out",), made, None, node_name, formula.__module__
         )
         self.variants: dict[str, Variant] = {}
         self.function: Callable[..., Any] = self.general
@@ -268,7 +268,8 @@ class Elementwise(Op):
 
     def _learn(self, variant: Variant, char: str, arrays: int) -> None:
         """Give the fast path its kernel once the general path has shown that the types agree."""
-        if char not in variant.flat:
+        # A number reaches the kernel as a float, so only floating tensors may meet numbers on the short way.
+        if char not in variant.flat and (char in "fd" or not variant.numbers):
             variant.flat[char] = variant.forward().flat(char, char * (arrays + 1))
 
     def _finish(self, values: list[Any], made: np.ndarray, params: dict[str, Any]) -> Any:
@@ -317,6 +318,10 @@ class Elementwise(Op):
             return promoted, promoted
         if self.kind == "integral" and promoted.category == dtypes.FLOATING:
             raise RuntimeError(f"\"{self.name}\" is not implemented for '{promoted.short}': it needs integers or bools")
+        if self.kind == "floating" and promoted.category != dtypes.FLOATING:
+            raise NotImplementedError(
+                f"\"{self.name}\" is not implemented for '{promoted.short}': it needs a floating type; convert with .float() first"
+            )
         if self.kind == "compare":
             return promoted, dtypes.bool_
         return promoted, promoted

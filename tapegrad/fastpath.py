@@ -1,26 +1,30 @@
 """The short way through an elementwise op, for the calls that programs make most.
 
 One or two contiguous tensors of one shape and dtype (or a tensor and a number), below the size from
-which threads pay. What the general path of elementwise.py works out anew at each call is looked up here:
-the kernel by dtype, the save list by which inputs need gradients. Everything else goes the
-general way, and the first call with given types does too; it leaves the kernel behind.
+which threads pay. What the general path of elementwise.py works out anew at each call is looked up here (the
+kernel by dtype) or written into the text of the function: which arrays are kept depends only on
+the op and on which inputs need gradients. Everything else goes the general way, and the first call
+with given types does too; it leaves the kernel behind.
+
+The functions are emitted as text, one per op, because at one microsecond per operation every
+call, loop and test that the text spares is a measurable part. ``inspect.getsource(tapegrad.mul)`` shows it.
 """
 
 from __future__ import annotations
 
+import linecache
+import sys
+import textwrap
 from collections.abc import Callable
+from functools import cache as once
 from typing import Any
 
 import numpy as np
 
-from . import config
+from . import config, tape
 from .elementwise import Elementwise
-from .modes import modes
-from .tape import LEAF, Value, record
-
-_empty = np.empty
-_new = object.__new__
-_NUMBERS = (float, int)
+from .modes import hooked, modes
+from .tape import LEAF, Entry, Value
 
 
 def elementwise(
@@ -34,17 +38,15 @@ def elementwise(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make an elementwise op of a formula; returns the function that users call.
 
-    ``kind`` rules the types: "same" (PyTorch's promotion), "float" (integers become floating),
-    "compare" (the result is bool), "integral" (no floating operands). ``derive`` takes the derivative from the formula.
+    ``kind`` rules the types: "same" (PyTorch's promotion), "float" (integers become floating), "floating" (integers
+    are refused), "compare" (the result is bool), "integral" (no floating operands). ``derive`` takes the
+    derivative from the formula.
     """
 
     def make(formula: Callable[..., Any]) -> Any:
         op = Elementwise(formula, None if derive else rules, kind, masks, node_name, name)
-        plain = not op.params and not masks and kind in ("same", "float")
-        if plain and len(op.inputs) == 1:
-            made = _unary(op)
-        elif plain and len(op.inputs) == 2:
-            made = _binary(op)
+        if not op.params and not masks and kind in ("same", "float", "floating") and len(op.inputs) <= 2:
+            made = _short_way(op)
         else:
             made = _any(op)
         made.__name__ = made.__qualname__ = op.name
@@ -55,6 +57,9 @@ def elementwise(
         return made
 
     return make
+
+
+# -- the general face -------------------------------------------------------------------------------
 
 
 def _any(op: Elementwise) -> Any:
@@ -87,165 +92,207 @@ def _bind(op: Elementwise, inputs: tuple[Any, ...], given: dict[str, Any]) -> tu
     return tuple(bound.get(n, op.defaults.get(n)) for n in op.inputs), params
 
 
-def _slots(op: Elementwise, needs: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Per input and for "out": is it kept when these inputs need gradients?"""
-    names = op.save_list(needs)
-    return tuple(n in names for n in (*op.inputs, "out"))
+# -- the short way ----------------------------------------------------------------------------------
 
+_RESULT = """\
+result = new({first}._result)
+result._array = made
+result._char = char
+result._extra = None
+result._grad = None
+result._index = 0
+result._version = version = [0, None]
+result._view = None
+"""
 
-def _places(op: Elementwise) -> list[int]:
-    """Where the op's slots come from: positions in (inputs..., out)."""
-    order = [*op.inputs, "out"]
-    return [order.index(s) for s in op.slots]
+_ENTRY = """\
+entry = new(Entry)
+entry.op = op
+entry.edges = {edges}
+entry.indices = {indices}
+{keep}
+entry.params = {variant}
+entry.meta = ((shape, dtype),)
+entry.extra = None
+entry.position = next_position()
+if config.record_lines:
+    frame = getframe(1)
+    code = frame.f_code
+    if ours.get(code.co_filename, True):
+        frame = user_frame(frame)
+        code = frame.f_code
+    entry.code = code
+    entry.lasti = frame.f_lasti
+else:
+    entry.code = None
+    entry.lasti = 0
+if hooked and modes.saved_hooks is not None:
+    op.pack(entry, modes.saved_hooks)
+result._node = entry
+return result
+"""
 
-
-def _unary(op: Elementwise) -> Any:
-    variant = op.variant("a")
-    flat = variant.flat
-    general = op.general
-    grain = config.grain
-    differentiable = bool(op.rules)
-    keep = _slots(op, (True,))
-    both = len(op.slots) == 2
-    keep_x = keep[0]
-    keep_any = bool(op.slots)
-
-    def call(input: Any, *, out: Any = None) -> Any:
-        if isinstance(input, Value) and out is None:
-            kernel = flat.get(input._char)
-            if kernel is not None:
-                x = input._array
-                n = x.size
-                if n < grain:
-                    shape = x.shape
-                    made = _empty(shape, x.dtype)
-                    kernel(x, made, 0, n)
-                    version = [0, None]
-                    node = input._node
-                    if node is not None:
-                        if modes.grad and differentiable:
-                            if input._view is not None:
-                                node = input._source()
-                            if both:
-                                v = input._version
-                                saved: tuple[Any, ...] = (x, made)
-                                stamps: tuple[Any, ...] = (v, v[0], version, 0)
-                            elif not keep_any:
-                                saved = stamps = ()
-                            elif keep_x:
-                                v = input._version
-                                saved = (x,)
-                                stamps = (v, v[0])
-                            else:
-                                saved = (made,)
-                                stamps = (version, 0)
-                            edge = input if node is LEAF else node
-                            node = record(op, (edge,), (input._index,), saved, stamps, variant, ((shape, x.dtype),))
-                        else:
-                            node = None
-                    result = _new(input._result)
-                    result._array = made
-                    result._char = input._char
-                    result._extra = None
-                    result._grad = None
-                    result._index = 0
-                    result._node = node
-                    result._version = version
-                    result._view = None
-                    return result
-        return general(input, out=out)
-
-    return call
-
-
-def _binary(op: Elementwise) -> Any:
-    pair, with_number = op.variant("aa"), op.variant("an")
-    flat = pair.flat
-    flat_number = with_number.flat
-    general = op.general
-    grain = config.grain
-    differentiable = bool(op.rules)
-    first, second = op.inputs
-    places = _places(op)
-    # By (first needs gradients, second does): which of (first, second, out) are kept, in slot order.
-    kept = {
-        (a, b): [p if _slots(op, (a, b))[p] else -1 for p in places] for a in (True, False) for b in (True, False)
-    }
-    # The usual case, saving the two operands or none, is laid out without a loop.
-    operands = places == [0, 1]
-    keeps = {key: (0 in value, 1 in value) for key, value in kept.items()}
-
-    def call(input: Any, other: Any, *, out: Any = None) -> Any:
-        if isinstance(input, Value) and out is None:
-            char = input._char
-            x = input._array
+_UNARY = """\
+def short_way({a}, *, out=None):
+    if out is None and isinstance({a}, Value):
+        char = {a}._char
+        kernel = kernels_a.get(char)
+        if kernel is not None:
+            x = {a}._array
             n = x.size
-            if isinstance(other, Value):
-                kernel = flat.get(char)
-                if kernel is None or char != other._char or n >= grain:
-                    return general(input, other)
-                y = other._array
+            if n < grain:
                 shape = x.shape
-                if shape != y.shape:
-                    return general(input, other)
-                made = _empty(shape, x.dtype)
-                kernel(x, y, made, 0, n)
-                b = other._node
-                variant = pair
-            elif type(other) in _NUMBERS and n < grain:
-                kernel = flat_number.get(char)
-                if kernel is None:
-                    return general(input, other)
-                shape = x.shape
-                made = _empty(shape, x.dtype)
-                kernel(x, made, float(other), 0, n)
-                y = other
-                b = None
-                variant = with_number
-            else:
-                return general(input, other)
-            version = [0, None]
-            a = input._node
-            node: Any = None
-            if (a is not None or b is not None) and differentiable and modes.grad:
-                if a is not None:
-                    if input._view is not None:
-                        a = input._source()
-                    if a is LEAF:
-                        a = input
-                if b is not None:
-                    if other._view is not None:
-                        b = other._source()
-                    if b is LEAF:
-                        b = other
-                key = (a is not None, b is not None)
-                v = input._version
-                w = other._version if y is not other else None
-                if operands:
-                    keep_x, keep_y = keeps[key]
-                    saved: Any = (x if keep_x else None, y if keep_y else None)
-                    stamps: Any = (v if keep_x else None, v[0], w if keep_y else None, 0 if w is None else w[0])
-                elif not places:
-                    saved = stamps = ()
-                else:
-                    sources = ((x, v), (y, w), (made, version))
-                    saved = tuple([sources[p][0] if p >= 0 else None for p in kept[key]])
-                    stamps = ()
-                    for p in kept[key]:
-                        counter = sources[p][1] if p >= 0 else None
-                        stamps += (counter, 0 if counter is None else counter[0])
-                indices = (input._index, 0 if b is None else other._index)
-                node = record(op, (a, b), indices, saved, stamps, variant, ((shape, x.dtype),))
-            result = _new(input._result)
-            result._array = made
-            result._char = char
-            result._extra = None
-            result._grad = None
-            result._index = 0
-            result._node = node
-            result._version = version
-            result._view = None
-            return result
-        return general(input, other, out=out)
+                dtype = x.dtype
+                made = empty(shape, dtype)
+                kernel(x, made, 0, n)
+{result}
+                node = {a}._node
+                if node is None or not modes.grad{never}:
+                    result._node = None
+                    return result
+                if {a}._view is not None:
+                    node = {a}._source()
+{entry}
+    return general({a}, out=out)
+"""
 
-    return call
+_BINARY = """\
+def short_way({a}, {b}, *, out=None):
+    if out is None and isinstance({a}, Value):
+        char = {a}._char
+        x = {a}._array
+        n = x.size
+        if isinstance({b}, Value):
+            kernel = kernels_aa.get(char)
+            y = {b}._array
+            if kernel is not None and char == {b}._char and n < grain:
+                shape = x.shape
+                if shape == y.shape:
+                    dtype = x.dtype
+                    made = empty(shape, dtype)
+                    kernel(x, y, made, 0, n)
+{result}
+                    node = {a}._node
+                    other_node = {b}._node
+                    if (node is None and other_node is None) or not modes.grad{never}:
+                        result._node = None
+                        return result
+                    if node is not None:
+                        if {a}._view is not None:
+                            node = {a}._source()
+                        if node is LEAF:
+                            node = {a}
+                    if other_node is not None:
+                        if {b}._view is not None:
+                            other_node = {b}._source()
+                        if other_node is LEAF:
+                            other_node = {b}
+{entry}
+        elif n < grain and type({b}) in numbers:
+            kernel = kernels_an.get(char)
+            if kernel is not None:
+                shape = x.shape
+                dtype = x.dtype
+                made = empty(shape, dtype)
+                kernel(x, made, float({b}), 0, n)
+{result_number}
+                node = {a}._node
+                if node is None or not modes.grad{never}:
+                    result._node = None
+                    return result
+                if {a}._view is not None:
+                    node = {a}._source()
+{entry_number}
+    return general({a}, {b}, out=out)
+"""
+
+
+def _keep(op: Elementwise, needs: tuple[bool, ...], sources: dict[str, tuple[str, str]]) -> str:
+    """The statements that save what the rules of the needed inputs name.
+
+    ``sources`` gives, per slot, the expressions for the array and for its version counter.
+    """
+    names = op.save_list(needs)
+    saved, stamps = [], []
+    for slot in op.slots:
+        if slot not in names:
+            saved.append("None")
+            stamps += ["None", "0"]
+            continue
+        array, counter = sources[slot]
+        saved.append(array)
+        stamps += [counter, f"{counter}[0]" if counter != "None" else "0"]
+    if not names & set(op.slots):
+        return f"entry.saved = {_tuple(saved)}\nentry.stamps = ()"
+    return f"entry.saved = {_tuple(saved)}\nentry.stamps = {_tuple(stamps)}"
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _short_way(op: Elementwise) -> Any:
+    """Emit and compile (as Python) the function of an op with one or two inputs."""
+    never = "" if op.rules else " or True"
+    a = op.inputs[0]
+    result = _RESULT.format(first=a)
+    edge = f"({a} if node is LEAF else node,"
+    if len(op.inputs) == 1:
+        sources = {a: ("x", f"{a}._version"), "out": ("made", "version")}
+        keep = _keep(op, (True,), sources)
+        entry = _ENTRY.format(edges=f"{edge})", indices=f"({a}._index,)", keep=keep, variant="variant_a")
+        text = _UNARY.format(
+            a=a, never=never, result=_indent(result, 16), entry=_indent(entry, 16)
+        )
+    else:
+        b = op.inputs[1]
+        sources = {a: ("x", f"{a}._version"), b: ("y", f"{b}._version"), "out": ("made", "version")}
+        cases = [
+            ("if other_node is None:", _keep(op, (True, False), sources)),
+            ("elif node is None:", _keep(op, (False, True), sources)),
+            ("else:", _keep(op, (True, True), sources)),
+        ]
+        keep = "\n".join(f"{test}\n{_indent(lines, 4)}" for test, lines in cases)
+        if len({lines for _, lines in cases}) == 1:
+            keep = cases[0][1]
+        indices = f"({a}._index, {b}._index)"
+        entry = _ENTRY.format(edges="(node, other_node)", indices=indices, keep=keep, variant="variant_aa")
+        keep_number = _keep(op, (True, False), {**sources, b: (b, "None")})
+        entry_number = _ENTRY.format(edges=f"{edge} None)", indices=f"({a}._index, 0)", keep=keep_number, variant="variant_an")
+        text = _BINARY.format(
+            a=a,
+            b=b,
+            never=never,
+            result=_indent(result, 20),
+            entry=_indent(entry, 20),
+            result_number=_indent(result, 16),
+            entry_number=_indent(entry_number, 16),
+        )
+    return _compiled(op, text)
+
+
+def _indent(text: str, width: int) -> str:
+    return textwrap.indent(text.rstrip("\n"), " " * width)
+
+
+def _compiled(op: Elementwise, text: str) -> Any:
+    scope: dict[str, Any] = {
+        "Entry": Entry, "LEAF": LEAF, "Value": Value, "config": config, "empty": np.empty, "general": op.general,
+        "getframe": sys._getframe, "grain": config.grain, "hooked": hooked, "modes": modes, "new": object.__new__,
+        "next_position": tape._next_position, "numbers": (float, int), "op": op, "ours": tape._ours,
+        "user_frame": tape._user_frame,
+    }  # fmt: skip
+    for pattern in ("a",) if len(op.inputs) == 1 else ("aa", "an"):
+        variant = op.variant(pattern)
+        scope[f"variant_{pattern}"] = variant
+        scope[f"kernels_{pattern}"] = variant.flat
+    exec(_code(text), scope)
+    return scope["short_way"]
+
+
+@once
+def _code(text: str) -> Any:
+    """Compiled text. Ops that keep the same things share it, each with globals of its own."""
+    filename = f"<tapegrad short way {hash(text):x}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    return compile(text, filename, "exec")

@@ -26,6 +26,9 @@ class _Modes(threading.local):
 
 
 modes = _Modes()
+# One item per saved_tensors_hooks block that is open in any thread: the short way of an op asks this
+# list first, which is cheaper than asking its thread.
+hooked: list[object] = []
 
 
 def is_grad_enabled() -> bool:

@@ -58,6 +58,10 @@ def node_name_of(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
 
 
+# The library's own ops by name; the tests and the table of operations in the documentation walk it.
+registry: dict[str, Op] = {}
+
+
 class Op:
     """The part that all kinds share: names, save lists, and running rules over values."""
 
@@ -70,8 +74,12 @@ class Op:
         rules: dict[str, Rule],
         residuals: dict[str, Rule] | None = None,
         node_name: str | None = None,
+        module: str = "",
     ) -> None:
         self.name = name
+        self.module = module
+        if module.startswith(__package__ + "."):
+            registry[name] = self
         self.node_name = node_name or node_name_of(name)
         self.inputs = inputs
         self.params = params
@@ -308,6 +316,7 @@ class KernelOp(Op):
             {k: as_rule(v) for k, v in rules.items()},
             {k: as_rule(v) for k, v in residuals.items()},
             node_name,
+            forward.__module__,
         )
 
     def __call__(self, *values: Any, **params: Any) -> Any:
@@ -406,7 +415,7 @@ class ViewOp(Op):
         self.multiple = multiple
         self.__doc__ = forward.__doc__
         super().__init__(
-            forward.__name__.strip("_"), inputs, params, ("out",), {inputs[0]: as_rule(rule)}, None, node_name
+            forward.__name__.strip("_"), inputs, params, ("out",), {inputs[0]: as_rule(rule)}, None, node_name, forward.__module__
         )
 
     def __call__(self, x: Any, /, **params: Any) -> Any:
@@ -444,7 +453,9 @@ class ViewsOp(Op):
         self.pieces = pieces
         self.__doc__ = pieces.__doc__
         name = pieces.__name__.strip("_")
-        super().__init__(name, inputs, params, ("out",), {inputs[0]: as_rule(rule)}, None, node_name)
+        super().__init__(
+            name, inputs, params, ("out",), {inputs[0]: as_rule(rule)}, None, node_name, pieces.__module__
+        )
 
     def __call__(self, x: Any, /, **params: Any) -> tuple[Any, ...]:
         steps = self.pieces(x._array, **params)
@@ -486,7 +497,7 @@ def view_op(
 def check_inplace(x: Value, name: str) -> None:
     """Raise if ``x`` must not be changed in place."""
     array = x._array
-    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if 0 in array.strides and array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
             f"location (an expanded tensor of shape {list(array.shape)}). Please clone() the tensor before the operation."

@@ -24,7 +24,7 @@ import numpy as np
 
 from . import config, dtypes
 from .hooks import RemovableHandle
-from .modes import modes
+from .modes import hooked, modes
 
 _positions = itertools.count()
 _next_position = _positions.__next__
@@ -312,7 +312,7 @@ def record(
     else:
         entry.code = None
         entry.lasti = 0
-    if modes.saved_hooks is not None:
+    if hooked and modes.saved_hooks is not None:
         op.pack(entry, modes.saved_hooks)
     return entry
 

@@ -16,17 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, engine, op, ops, printing
+from . import dtypes, engine, op, ops, printing, tape
 from .device import device as Device
 from .device import check_device, cpu
 from .hooks import RemovableHandle
+from .listing import Tape
 
 from .ops import convert, interop
+from .ops.activation import ActivationMethods
 from .ops.arithmetic import ArithmeticMethods
 from .ops.create import CreationMethods
+from .ops.index import IndexMethods
 from .ops.inplace import InplaceMethods, kernel_inplace
 from .ops.maths import MathsMethods
 from .ops.matmul import MatmulMethods
+from .ops.products import ProductMethods
 from .ops.reduce import ReduceMethods
 from .ops.shape import ShapeMethods
 from .size import Size
@@ -34,7 +38,7 @@ from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, MatmulMethods, Value
+    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, MatmulMethods, ActivationMethods, ProductMethods, Value
 ):
     """A multi-dimensional array that records what is done with it.
 
@@ -163,6 +167,10 @@ class Tensor(
             hint = "; it was renamed retain_graph" if name == "retain_variables" else ""
             raise TypeError(f"backward() got an unexpected keyword argument {name!r}{hint}")
         engine.backward([self], None if gradient is None else [gradient], retain_graph, create_graph, inputs)
+
+    def tape(self) -> Tape:
+        """The entries that this tensor depends on, in recorded order; prints as a table."""
+        return Tape(tape.reachable([self._source()]))
 
     def detach(self) -> Any:
         """A constant over the same memory: backward stops there."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..modes import modes
+from ..modes import hooked, modes
 from ..tape import LEAF, AccumulateGrad
 from ..tape import Entry as Node
 from ..tensor import Tensor
@@ -27,9 +27,11 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         self._before.append(modes.saved_hooks)
         modes.saved_hooks = self._pair
+        hooked.append(self)
 
     def __exit__(self, *exc: object) -> None:
         modes.saved_hooks = self._before.pop()
+        hooked.remove(self)
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -130,6 +130,15 @@ class Scalar:
     def __floordiv__(self, other: Any) -> Scalar:
         return self._binary("//", self, other)
 
+    def __rfloordiv__(self, other: Any) -> Scalar:
+        return self._binary("//", other, self)
+
+    def __mod__(self, other: Any) -> Scalar:
+        return self._binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Scalar:
+        return self._binary("%", other, self)
+
     def __pow__(self, other: Any) -> Scalar:
         return power(self, other)
 

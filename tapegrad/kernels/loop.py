@@ -100,7 +100,8 @@ class Loop:
         outputs: tuple[str, ...] = ("out",),
         masks: frozenset[str] = frozenset(),
     ) -> None:
-        self.name = name
+        # The text itself calls abs and range, so its function must not be called like them.
+        self.name = f"{name}_" if name in ("abs", "range") else name
         self.formula = formula
         self.arrays = arrays
         self.numbers = numbers

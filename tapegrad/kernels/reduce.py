@@ -1,8 +1,8 @@
-"""Reductions over the middle of an (outer, n, inner) array.
+"""The reductions that ops use: sums of what, extrema, and moments; see reduction.py for how they run.
 
-Sums are taken in blocks: within a block in the array's own type with as many partial sums as the
-machine has vector lanes, across blocks in float64. Block sizes are constants, so the result
-depends on the sizes alone, not on the number of threads.
+Moments are taken block by block while the block is in the first cache: its mean, then the squares of the
+deviations from it; blocks are merged in float64. So the variance is as accurate as the data allow, and
+memory is read once.
 """
 
 from __future__ import annotations
@@ -10,130 +10,179 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from . import formula, launch
 from .jit import FLAGS, kernel
+from .reduction import CHUNK, Reduction
 
-BLOCK = 256  # summed with reordering allowed; its rounding error grows with the 16 terms of a lane
-CHUNK = 16_384  # of a single long row: one unit of work for one thread
+_exp = formula.function("exp")
+
+SUM = Reduction("sums")
+NANSUM = Reduction("nan_sums", lambda x: formula.select(x == x, x, 0))
+SQUARES = Reduction("squares", lambda x: x * x)
+MAGNITUDES = Reduction("magnitudes", abs)
+POWERS = Reduction("powers", lambda x, p: formula.power(abs(x), p), numbers=("p",))
+EXPONENTIALS = Reduction("exponentials", lambda x, top: _exp(x - top), kept=("top",))
+LARGEST = Reduction("largest", combine="max")
+SMALLEST = Reduction("smallest", combine="min")
+LARGEST_MAGNITUDE = Reduction("largest_magnitude", abs, combine="max")
+SMALLEST_MAGNITUDE = Reduction("smallest_magnitude", abs, combine="min")
+
+_TILE = 128  # columns whose moments are taken side by side
 
 
-@numba.njit(**{**FLAGS, "fastmath": {"contract", "reassoc"}})
-def block_sum(x, start, stop):
-    """sum of x[start:stop]"""
-    total = x[start]
-    for i in range(start + 1, stop):
+@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+def _block_sum(x, first, last):
+    total = x[first]
+    for i in range(first + 1, last):
         total += x[i]
     return total
 
 
+@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+def _block_deviations(x, shift, first, last):
+    total = shift - shift
+    squares = total
+    for i in range(first, last):
+        d = x[i] - shift
+        total += d
+        squares += d * d
+    return total, squares
+
+
 @kernel
-def sum_rows(x, out, n, start, stop):
-    """out[r] = sum of x[r, :n] in float64"""
+def moments_rows(x, mean, m2, n, chunk, start, stop):
+    """mean of x[o, c*chunk:(c+1)*chunk] and the sum of squared deviations from it; the range counts (o, c)"""
+    chunks = (n + chunk - 1) // chunk
     for r in range(start, stop):
-        base = r * n
-        total = np.float64(0)
-        at = 0
-        while at < n:
-            end = min(at + 256, n)
-            total += np.float64(block_sum(x, base + at, base + end))
-            at = end
-        out[r] = total
-
-
-@kernel
-def sum_chunks(x, out, n, chunk, start, stop):
-    """out[c] = sum of x[c*chunk : min((c+1)*chunk, n)] in float64: a long row, cut up"""
-    for c in range(start, stop):
-        base = c * chunk
-        last = min(base + chunk, n)
-        total = np.float64(0)
-        at = base
+        o = r // chunks
+        at = o * n + (r - o * chunks) * chunk
+        last = min(at + chunk, (o + 1) * n)
+        count, average, squares = 0, 0.0, 0.0
         while at < last:
-            end = min(at + 256, last)
-            total += np.float64(block_sum(x, at, end))
+            end = min(at + 2048, last)
+            size = end - at
+            total = _block_sum(x, at, end)
+            # In the type of x, or the loop over x would run in float64.
+            shift = type(total)(total / size)
+            # x - shift is small and nearly exact, so its sum is what the rounded mean lacks.
+            lack, q = _block_deviations(x, shift, at, end)
+            here = np.float64(shift) + np.float64(lack) / size
+            inside = np.float64(q) - np.float64(lack) * np.float64(lack) / size
+            delta = here - average
+            count += size
+            average += delta * size / count
+            squares += inside + delta * delta * (np.float64(count - size) * size / count)
             at = end
-        out[c] = total
+        mean[r] = average
+        m2[r] = squares
 
 
 @kernel
-def sum_columns(x, out, n, inner, width, start, stop):
-    """out[o, j] = sum over k of x[o, k, j] in float64; the range counts tiles of ``width`` columns"""
+def moments_columns(x, mean, m2, scratch, n, inner, width, start, stop):
+    """mean of x[o, :, j] and the sum of squared deviations from it; the range counts tiles of ``width`` columns
+
+    ``scratch`` holds 3 * width float64 per tile: the sum, then the shift, the lack and the squares of a block.
+    """
     tiles = (inner + width - 1) // width
     for tile in range(start, stop):
         o = tile // tiles
         left = (tile - o * tiles) * width
-        right = min(left + width, inner)
-        to = o * inner
-        for j in range(left, right):
-            out[to + j] = 0.0
-        for k in range(n):
-            row = (o * n + k) * inner
-            for j in range(left, right):
-                out[to + j] += x[row + j]
+        m = min(width, inner - left)
+        to = o * inner + left
+        base = o * n * inner + left
+        shift = tile * 3 * width
+        lack = shift + width
+        squares = lack + width
+        for j in range(m):
+            mean[to + j] = 0.0
+            m2[to + j] = 0.0
+        k = 0
+        while k < n:
+            end = min(k + 32, n)
+            size = np.float64(end - k)
+            _sum_rows(x, scratch, shift, base, inner, m, k, end)
+            for j in range(m):
+                first = x[base + j]
+                scratch[shift + j] = type(first)(scratch[shift + j] / size)  # what is subtracted below
+                scratch[lack + j] = 0.0
+                scratch[squares + j] = 0.0
+            _deviate_rows(x, scratch, shift, lack, squares, base, inner, m, k, end)
+            count = np.float64(k) + size
+            weight = size / count
+            both = np.float64(k) * size / count
+            for j in range(m):
+                rest = scratch[lack + j]
+                delta = scratch[shift + j] + rest / size - mean[to + j]
+                mean[to + j] += delta * weight
+                m2[to + j] += scratch[squares + j] - rest * rest / size + delta * delta * both
+            k = end
 
 
-@kernel
-def max_middle(x, out, n, inner, start, stop):
-    """out[o, j] = max over k of x[o, k, j]; NaN wins; the range counts the outer index"""
-    for o in range(start, stop):
-        to = o * inner
-        for j in range(inner):
-            out[to + j] = x[o * n * inner + j]
-        for k in range(1, n):
-            row = (o * n + k) * inner
-            for j in range(inner):
-                v = x[row + j]
-                m = out[to + j]
-                out[to + j] = v if (v > m or v != v) else m
+@numba.njit(forceinline=True, **FLAGS)
+def _sum_rows(x, out, to, base, inner, m, k, end):
+    """out[to + j] = sum of x[k:end, j]"""
+    for j in range(m):
+        out[to + j] = 0.0
+    while k + 4 <= end:
+        row = base + k * inner
+        for j in range(m):
+            a = x[row + j] + x[row + inner + j]
+            b = x[row + 2 * inner + j] + x[row + 3 * inner + j]
+            out[to + j] += a + b
+        k += 4
+    while k < end:
+        row = base + k * inner
+        for j in range(m):
+            out[to + j] += x[row + j]
+        k += 1
 
 
-@kernel
-def min_middle(x, out, n, inner, start, stop):
-    """out[o, j] = min over k of x[o, k, j]; NaN wins; the range counts the outer index"""
-    for o in range(start, stop):
-        to = o * inner
-        for j in range(inner):
-            out[to + j] = x[o * n * inner + j]
-        for k in range(1, n):
-            row = (o * n + k) * inner
-            for j in range(inner):
-                v = x[row + j]
-                m = out[to + j]
-                out[to + j] = v if (v < m or v != v) else m
+@numba.njit(forceinline=True, **FLAGS)
+def _deviate_rows(x, out, shift, lack, squares, base, inner, m, k, end):
+    """sums of x[k:end, j] - shift[j] and of its square"""
+    while k + 4 <= end:
+        row = base + k * inner
+        for j in range(m):
+            v = x[row + j]
+            c = type(v)(out[shift + j])
+            a, b = v - c, x[row + inner + j] - c
+            d, e = x[row + 2 * inner + j] - c, x[row + 3 * inner + j] - c
+            out[lack + j] += (a + b) + (d + e)
+            out[squares + j] += (a * a + b * b) + (d * d + e * e)
+        k += 4
+    while k < end:
+        row = base + k * inner
+        for j in range(m):
+            v = x[row + j]
+            d = v - type(v)(out[shift + j])
+            out[lack + j] += d
+            out[squares + j] += d * d
+        k += 1
 
 
-@kernel
-def arg_middle(x, out, n, inner, sign, start, stop):
-    """out[o, j] = first k with the largest sign * x[o, k, j]; the first NaN wins"""
-    for o in range(start, stop):
-        to = o * inner
-        for j in range(inner):
-            best = x[o * n * inner + j]
-            place = 0
-            for k in range(1, n):
-                v = x[(o * n + k) * inner + j]
-                if best != best:
-                    break
-                if v != v or (v > best if sign > 0 else v < best):
-                    best = v
-                    place = k
-            out[to + j] = place
+def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Flat means and sums of squared deviations, float64, of a contiguous array as (outer, n, inner), n > 0."""
+    outer, n, inner = sizes
+    if inner == 1:
+        chunk = n if n <= 2 * CHUNK else CHUNK
+        chunks = -(-n // chunk)
+        mean, m2 = np.empty((outer, chunks)), np.empty((outer, chunks))
+        launch.start(moments_rows, (x, mean, m2, n, chunk), outer * chunks, x.size)
+        counts = np.full(chunks, chunk, np.float64)
+        counts[-1] = n - chunk * (chunks - 1)
+        return _merged(mean, m2, counts, axis=1)
+    mean, m2 = np.empty(outer * inner), np.empty(outer * inner)
+    width = min(inner, _TILE)
+    tiles = outer * -(-inner // width)
+    scratch = np.empty(tiles * 3 * width)
+    launch.start(moments_columns, (x, mean, m2, scratch, n, inner, width), tiles, x.size)
+    return mean, m2
 
 
-@kernel
-def moments_rows(x, mean, m2, n, start, stop):
-    """mean[r] and the sum of squared deviations from it, in two passes, float64"""
-    for r in range(start, stop):
-        base = r * n
-        total = np.float64(0)
-        at = 0
-        while at < n:
-            end = min(at + 256, n)
-            total += np.float64(block_sum(x, base + at, base + end))
-            at = end
-        average = total / n
-        mean[r] = average
-        squares = np.float64(0)
-        for i in range(base, base + n):
-            d = np.float64(x[i]) - average
-            squares += d * d
-        m2[r] = squares
+def _merged(mean: np.ndarray, m2: np.ndarray, counts: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Moments of parts as the moments of the whole."""
+    if mean.shape[axis] == 1:
+        return mean.reshape(-1), m2.reshape(-1)
+    whole = np.sum(mean * counts, axis=axis, keepdims=True) / counts.sum()
+    squares = np.sum(m2 + counts * (mean - whole) ** 2, axis=axis)
+    return whole.reshape(-1), squares.reshape(-1)

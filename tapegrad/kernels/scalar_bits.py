@@ -70,6 +70,8 @@ ceil = _llvm("ceil", np.ceil, 1)
 trunc = _llvm("trunc", np.trunc, 1)
 rint = _llvm("rint", np.rint, 1)
 copysign = _llvm("copysign", np.copysign, 2)
+maximum = _llvm("maximum", np.maximum, 2)  # NaN if either is
+minimum = _llvm("minimum", np.minimum, 2)
 
 
 def _reinterpret(source: Any, target: Any, twin: Callable[[Any], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ _f = formula.function
 _floor, _trunc = _f("floor"), _f("trunc")
 _fmod, _remainder, _copysign = _f("fmod"), _f("remainder"), _f("copysign")
 _maximum, _minimum = _f("maximum"), _f("minimum")
-_fmax, _fmin, _atan2, _hypot = _f("fmax"), _f("fmin"), _f("atan2"), _f("hypot")
+_fmax, _fmin, _atan2, _sqrt = _f("fmax"), _f("fmin"), _f("atan2"), _f("sqrt")
 
 
 def _floating(x: Any) -> bool:
@@ -262,7 +263,12 @@ def atan2(input, other):
 )
 def hypot(input, other):
     """sqrt(input**2 + other**2) without overflow on the way."""
-    return _hypot(input, other)
+    a, b = abs(input), abs(other)
+    large, small = select(a > b, a, b), select(a > b, b, a)
+    ratio = small / large
+    length = select(large == 0, large, large * _sqrt(1 + ratio * ratio))
+    length = select((a != a) | (b != b), a + b, length)
+    return select((a == math.inf) | (b == math.inf), math.inf, length)
 
 
 @elementwise(

@@ -17,6 +17,8 @@ from ..op import KernelOp, Packed
 from ..replay import Algebra
 from ..tape import Entry, record
 
+_new = object.__new__
+
 
 class DirectOp(KernelOp):
     """An op of few tensors (or None) with one output, whose rules name inputs, shapes and parameters only."""
@@ -38,22 +40,26 @@ class DirectOp(KernelOp):
         if type(first) is np.ndarray:
             return self.forward(*values, **params)
         array = self.forward(*[None if v is None else v._array for v in values], **params)
-        result = first._make(array)
+        # Value._make, written out: products are small and many.
+        result = _new(first._result)
+        result._array = array
+        result._char = array.dtype.char if array.flags.c_contiguous else ""
+        result._extra = None
+        result._grad = None
+        result._index = 0
+        result._node = None
+        result._version = [0, None]
+        result._view = None
         if modes.grad:
-            edges = tuple([None if v is None or v._node is None else v._edge() for v in values])
-            needs = tuple([e is not None for e in edges])
-            if True in needs:
-                result._node = self._recorded(values, edges, needs, params, array)
+            for v in values:
+                if v is not None and v._node is not None:
+                    result._node = self._recorded(values, params, array)
+                    break
         return result
 
-    def _recorded(
-        self,
-        values: Sequence[Any],
-        edges: tuple[Any, ...],
-        needs: tuple[bool, ...],
-        params: dict[str, Any],
-        out: np.ndarray,
-    ) -> Entry:
+    def _recorded(self, values: Sequence[Any], params: dict[str, Any], out: np.ndarray) -> Entry | None:
+        edges = tuple([None if v is None or v._node is None else v._edge() for v in values])
+        needs = tuple([e is not None for e in edges])
         kept = self._kept.get(needs)
         if kept is None:
             names = self.save_list(needs)

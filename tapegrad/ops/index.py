@@ -19,9 +19,12 @@ from ..tape import Value
 from .inplace import kernel_inplace
 from .numbers import element, is_number
 from .rows import put_rows, put_rows_adding, take_rows
-from .shape import as_permuted, as_selected, as_view, place
+from .shape import as_permuted, as_selected, as_view, clone, place
+
+__all__ = ["index_put"]
 
 _FULL = slice(None)
+_SKIPPED = slice(None)  # a dimension that the key does not speak of
 
 # -- views: the same window under PyTorch's names of its last step ------------------------------------
 
@@ -49,7 +52,7 @@ def _view(x: Any, key: list[Any]) -> Any:
             last = "unsqueeze"
         elif item is not Ellipsis and item != _FULL:
             last = "select" if type(item) is int else "slice"
-    if last == "alias" and _FULL in key:
+    if last == "alias" and any(item is not _SKIPPED for item in key):
         last = "slice"
     return _WINDOWS[last](x, key=(*key, Ellipsis) if Ellipsis not in key else tuple(key))
 
@@ -58,7 +61,7 @@ def _view(x: Any, key: list[Any]) -> Any:
 
 
 class _Picks:
-    """The tensors of a key: at which dimension of the view, how many it spans, and the flat index."""
+    """The tensors of a key: at which dimension of the view, how many each spans, and the flat index."""
 
     __slots__ = ("dims", "indices", "spans")
 
@@ -67,10 +70,21 @@ class _Picks:
         self.spans: list[int] = []
         self.indices: list[np.ndarray] = []
 
-    def add(self, dim: int, span: int, index: np.ndarray) -> None:
+    def add(self, dim: int, array: np.ndarray, shape: tuple[int, ...], at: int) -> int:
+        """Note an index array for dimension ``at`` of a shape; how many dimensions it spans."""
+        span = 1
+        if array.dtype.char != "?":
+            array = wrapped(array, shape[at], at)
+        elif array.ndim:
+            span = array.ndim
+            _check_mask(array, shape, at)
+            array = np.flatnonzero(array)
+        else:
+            array = np.zeros(1 if array else 0, np.int64)
         self.dims.append(dim)
         self.spans.append(span)
-        self.indices.append(index)
+        self.indices.append(array)
+        return span
 
 
 def _bad_key(item: Any) -> Exception:
@@ -139,7 +153,7 @@ def _specified(items: tuple[Any, ...]) -> tuple[list[Any], int]:
             if array is None:
                 count += 1
             else:
-                mask = array.dtype.char in "?B"
+                mask = array.dtype.char == "?" or (array.dtype.char == "B" and isinstance(item, Value))
                 count += array.ndim if mask else 1
                 if mask and array.dtype.char == "B":
                     warnings.warn(
@@ -147,7 +161,7 @@ def _specified(items: tuple[Any, ...]) -> tuple[list[Any], int]:
                         UserWarning,
                         stacklevel=5,
                     )
-                item = array != 0 if mask else array
+                item = array != 0 if mask else array if array.ndim else int(array)
         made.append(item)
     return made, count
 
@@ -161,34 +175,38 @@ def _taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[A
             raise _zero_dim()
         raise IndexError(f"too many indices for tensor of dimension {rank}")
     key: list[Any] = []
-    picks: _Picks | None = None
+    found: list[tuple[int, np.ndarray, int]] = []
     at = out = 0  # dimension of the tensor, and of the view
-    seen_ellipsis = False
-    for item in made:
+    skipped = rank - count
+    for j, item in enumerate(made):
         if item is Ellipsis:
-            skipped = 0 if seen_ellipsis else rank - count
-            seen_ellipsis = True
-            key += [_FULL] * skipped
-            at, out = at + skipped, out + skipped
+            if not skipped and Ellipsis in made[:j] and j + 1 < len(made) and rank > count:
+                raise IndexError("only the first Ellipsis of a key stands for dimensions; nothing may follow a second one")
+            key += [_SKIPPED] * skipped
+            at, out, skipped = at + skipped, out + skipped, 0
         elif item is None:
             key.append(None)
             out += 1
         elif isinstance(item, bool) or (isinstance(item, np.ndarray) and item.dtype.char == "?" and not item.ndim):
             key.append(None)
-            picks = picks or _Picks()
-            picks.add(out, 1, np.zeros(1 if item else 0, np.int64))
+            found.append((out, np.asarray(item), at))
             out += 1
         elif isinstance(item, slice):
             key.append(_slice(item))
             at, out = at + 1, out + 1
         elif isinstance(item, np.ndarray) and item.ndim:
-            picks = picks or _Picks()
-            span = _pick(picks, item, shape, at, out)
+            span = item.ndim if item.dtype.char == "?" else 1
+            found.append((out, item, at))
             key += [_FULL] * span
             at, out = at + span, out + span
         else:
             key.append(_int(item, shape[at], at))
             at += 1
+    if not found:
+        return key, None
+    picks = _Picks()
+    for out, array, at in found:
+        picks.add(out, array, shape, at)
     return key, picks
 
 
@@ -221,20 +239,13 @@ def _int(item: Any, n: int, dim: int) -> int:
     return index + n if index < 0 else index
 
 
-def _pick(picks: _Picks, array: np.ndarray, shape: tuple[int, ...], at: int, out: int) -> int:
-    """Note an index array; how many dimensions it spans."""
-    if array.dtype.char != "?":
-        picks.add(out, 1, wrapped(array, shape[at], at))
-        return 1
-    span = array.ndim
-    for j in range(span):
-        if array.shape[j] != shape[at + j]:
+def _check_mask(mask: np.ndarray, shape: tuple[int, ...], at: int) -> None:
+    for j, n in enumerate(mask.shape):
+        if n != shape[at + j]:
             raise IndexError(
-                f"The shape of the mask {list(array.shape)} at index {j} does not match the shape of the indexed tensor "
+                f"The shape of the mask {list(mask.shape)} at index {j} does not match the shape of the indexed tensor "
                 f"{list(shape)} at index {at + j}"
             )
-    picks.add(out, span, np.flatnonzero(array))
-    return span
 
 
 def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
@@ -335,11 +346,9 @@ def setitem(self: Any, key: Any, value: Any) -> None:
             target.copy_(_without_ones(value, target._array.shape))
         return
     x, index, dim, span = _joined(target, picks)
-    shape = x._array.shape
-    to = (*shape[:dim], *index.shape, *shape[dim + span :])
-    if not isinstance(value, Value):
-        value = self._make(value)
-    kernel_inplace(put_rows, x, index, _checked(x, value, to, picks), dim=dim, span=span)
+    if isinstance(value, Value):
+        value = _checked(x, value, _rows_shape(x, index, dim, span), picks)
+    kernel_inplace(put_rows, x, index, value, dim=dim, span=span)
 
 
 def _assigned(self: Any, value: Any) -> Any:
@@ -359,19 +368,16 @@ def _assigned(self: Any, value: Any) -> Any:
 def _write(self: Any, basic: list[Any], picks: _Picks | None, value: Any) -> None:
     """Assignment that nothing needs to record."""
     array = self._array[(*basic, Ellipsis)] if basic else self._array
-    window = self if array is self._array else self._make(array)
-    if window is not self:
-        # The view that is written to, as far as the checks ask.
-        window._node, window._view = (None if self._node is None else self._node), self._view
+    window = self._make(array)
+    window._view = self._view
     check_inplace(window, "index_put_" if picks else "copy_")
     given = value._array if isinstance(value, Value) else value
     if picks is None:
         _copy_in(array, given)
     else:
         x, index, dim, span = _joined(self._make(array), picks)
-        shape = x._array.shape
-        to = (*shape[:dim], *index.shape, *shape[dim + span :])
-        given = _checked(x, value, to, picks)._array if isinstance(value, Value) else given
+        if isinstance(value, Value):
+            given = _checked(x, value, _rows_shape(x, index, dim, span), picks)._array
         if np.may_share_memory(given, array):
             given = given.copy()
         put_rows.update(x._array, index, given, dim=dim, span=span)
@@ -385,6 +391,11 @@ def _copy_in(array: np.ndarray, given: np.ndarray) -> None:
         np.copyto(array, given, casting="unsafe")
     except ValueError:
         raise _does_not_fit(given.shape, array.shape) from None
+
+
+def _rows_shape(x: Any, index: np.ndarray, dim: int, span: int) -> tuple[int, ...]:
+    shape = x._array.shape
+    return (*shape[:dim], *index.shape, *shape[dim + span :])
 
 
 def _does_not_fit(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError:
@@ -423,25 +434,53 @@ def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: _Picks | None) -
 
 
 def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[Any, np.ndarray, Any, int, int]:
+    """What index_put needs: the tensor with picked dimensions adjacent, the flat index, values, dim and span."""
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
-    items = tuple(_FULL if i is None else i for i in indices)
-    for item in items:
-        if item is not _FULL and not isinstance(item, Value):
-            raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it")
     if not isinstance(values, Value):
         raise TypeError(f"{name}(): argument 'values' must be Tensor, not {type(values).__name__}")
-    _, picks = _taken_apart(input._array.shape, tuple(_rows(i) for i in items))
-    if picks is None:
+    shape, at, picks = input._array.shape, 0, _Picks()
+    for item in indices:
+        if item is None:
+            at += 1
+            continue
+        if not isinstance(item, Value):
+            raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it")
+        array = _array(item)
+        assert array is not None
+        array = array != 0 if array.dtype.char == "B" else array
+        if at + (array.ndim if array.dtype.char == "?" else 1) > len(shape):
+            raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+        at += picks.add(at, array, shape, at)
+    if not picks.indices:
         raise RuntimeError(f"{name}(): at least one index tensor is needed")
     x, index, dim, span = _joined(input, picks)
-    shape = x._array.shape
-    to = (*shape[:dim], *index.shape, *shape[dim + span :])
-    return x, index, _checked(x, values, to, picks), dim, span
+    return x, index, _checked(x, values, _rows_shape(x, index, dim, span), picks), dim, span
 
 
-def _rows(item: Any) -> Any:
-    """A 0-d integer index as a list of one would be a select; here it stays an index tensor."""
-    if isinstance(item, Value) and not item._array.ndim and item._array.dtype.char != "?":
-        return _ZeroDim(item._array)
-    return item
+def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """In place: input[indices] = values, or += with ``accumulate`` (equal indices add up)."""
+    x, index, values, dim, span = _put_parts(input, indices, values, "index_put_")
+    kernel_inplace(put_rows_adding if accumulate else put_rows, x, index, values, dim=dim, span=span)
+    return input
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy of input with input[indices] = values, or += with ``accumulate`` (equal indices add up)."""
+    x, index, given, dim, span = _put_parts(input, indices, values, "index_put")
+    if x is not input:  # its picked dimensions had to be moved
+        return index_put_(clone(input), indices, values, accumulate)
+    return (put_rows_adding if accumulate else put_rows)(x, index, given, dim=dim, span=span)
+
+
+class IndexMethods:
+    """a[key], a[key] = value, a.index_put_(...)"""
+
+    __slots__ = ()
+
+    __getitem__ = getitem
+    __setitem__ = setitem
+    index_put, index_put_ = index_put, index_put_
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("Tensor does not support deleting items; use tapegrad.cat of what shall remain")

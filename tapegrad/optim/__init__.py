@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import lr_scheduler as lr_scheduler
+from . import swa_utils as swa_utils
 from .adam import Adam as Adam
 from .adam import AdamW as AdamW
 from .adam_family import Adamax as Adamax

@@ -1,0 +1,118 @@
+"""Where the largest or smallest element lies, along the middle of contiguous (outer, n, inner) arrays.
+
+The first of equal elements is meant, and the first NaN if there is one. A row is searched twice: for
+the value by blocks, then within the one block that holds it for the place, since only searches
+that keep no place along the way use the machine's vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from . import launch
+from .jit import FLAGS, Kernel, from_text
+from .reduction import BLOCK, CHUNK, WIDTH
+from .scalar_bits import maximum, minimum
+
+_FAST = {"fastmath": {"contract", "nsz"}}  # which zero is the larger one is left open
+_block = numba.njit(forceinline=True, **{**FLAGS, **_FAST})
+
+_ROWS = """
+@block
+def best_of(x, first, last):
+    total = x[first]
+    for i in range(first + 1, last):
+        total = {pair}
+    return total
+
+@block
+def place_of(x, best, first, last):
+    place = i4(last - first)
+    for i in range(first, last):
+        v = x[i]
+        hit = (v == best) | ((v != v) & (best != best))
+        place = min(place, i4(i - first) if hit else i4(last - first))
+    return place
+
+def arg_rows(x, values, places, n, chunk, start, stop):
+    chunks = (n + chunk - 1) // chunk
+    for r in range(start, stop):
+        o = r // chunks
+        base = o * n
+        at = base + (r - o * chunks) * chunk
+        last = min(at + chunk, base + n)
+        found = at
+        best = best_of(x, at, min(at + BLOCK, last))
+        at += BLOCK
+        while at < last:
+            v = best_of(x, at, min(at + BLOCK, last))
+            if v {sign} best or (v != v and best == best):
+                best = v
+                found = at
+            at += BLOCK
+        values[r] = best
+        places[r] = found - base + place_of(x, best, found, min(found + BLOCK, last))
+"""
+
+_COLUMNS = """
+def arg_columns(x, values, places, n, inner, width, start, stop):
+    tiles = (inner + width - 1) // width
+    for tile in range(start, stop):
+        o = tile // tiles
+        left = (tile - o * tiles) * width
+        m = min(width, inner - left)
+        row = o * n * inner + left
+        to = o * inner + left
+        for j in range(m):
+            values[to + j] = x[row + j]
+            places[to + j] = 0
+        for k in range(1, n):
+            row += inner
+            for j in range(m):
+                v = x[row + j]
+                best = values[to + j]
+                better = (v {sign} best) | ((v != v) & (best == best))
+                values[to + j] = v if better else best
+                places[to + j] = k if better else places[to + j]
+"""
+
+_made: dict[tuple[str, bool, bool], Kernel] = {}
+
+
+def _kernel(which: str, floating: bool, rows: bool) -> Kernel:
+    found = _made.get((which, floating, rows))
+    if found is None:
+        sign = {"max": ">", "min": "<"}[which]
+        pair = f"{which}imum(total, x[i])" if floating else f"x[i] if x[i] {sign} total else total"
+        text = (_ROWS if rows else _COLUMNS).format(sign=sign, pair=pair).lstrip()
+        namespace: dict[str, Any] = {"block": _block, "maximum": maximum, "minimum": minimum, "i4": np.int32}
+        namespace["BLOCK"] = BLOCK
+        found = from_text("arg_rows" if rows else "arg_columns", text, namespace, **_FAST)
+        _made[which, floating, rows] = found
+    return found
+
+
+def find(which: str, x: np.ndarray, values: np.ndarray, places: np.ndarray, sizes: tuple[int, int, int]) -> None:
+    """Fill flat ``values`` and int64 ``places`` with the "max" or "min" of x as (outer, n, inner), n > 0."""
+    outer, n, inner = sizes
+    if not values.size:
+        return
+    kernel = _kernel(which, x.dtype.kind == "f", inner == 1)
+    if inner > 1:
+        width = min(inner, WIDTH)
+        launch.start(kernel, (x, values, places, n, inner, width), outer * -(-inner // width), x.size)
+        return
+    chunk = n if n <= 2 * CHUNK else CHUNK
+    chunks = -(-n // chunk)
+    if chunks == 1:
+        launch.start(kernel, (x, values, places, n, chunk), outer, x.size)
+        return
+    best, found = np.empty((outer, chunks), values.dtype), np.empty((outer, chunks), np.int64)
+    launch.start(kernel, (x, best, found, n, chunk), outer * chunks, x.size)
+    at = (np.argmax if which == "max" else np.argmin)(best, axis=1)
+    rows = np.arange(outer)
+    values[...] = best[rows, at]
+    places[...] = found[rows, at]

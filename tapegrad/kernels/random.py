@@ -1,0 +1,357 @@
+"""Random numbers from a counter: Philox4x32-10, and what is made of its words.
+
+Block number ``offset + b`` of a key is four words of 32 random bits, computed from nothing but
+these numbers (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3"). So any thread can compute any
+block, and the numbers do not depend on how many threads there are. A kernel's range counts blocks.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from . import scalar
+from .jit import FLAGS, kernel
+
+# Inlined whatever their size: a call would keep the loops from being vectorised.
+_inline = numba.njit(forceinline=True, **FLAGS)
+
+_U = np.uint64
+_LOW = _U(0xFFFFFFFF)
+_32 = _U(32)
+_M0, _M1 = _U(0xD2511F53), _U(0xCD9E8D57)
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+# What is added to the two words of the key in each round.
+_A = [(_U(r * _W0 & 0xFFFFFFFF), _U(r * _W1 & 0xFFFFFFFF)) for r in range(10)]
+(_A1, _B1), (_A2, _B2), (_A3, _B3) = _A[1], _A[2], _A[3]
+(_A4, _B4), (_A5, _B5), (_A6, _B6) = _A[4], _A[5], _A[6]
+(_A7, _B7), (_A8, _B8), (_A9, _B9) = _A[7], _A[8], _A[9]
+
+
+@_inline
+def _round(c0, c1, c2, c3, k0, k1):
+    p0 = _M0 * c0
+    p1 = _M1 * c2
+    return (p1 >> _32) ^ c1 ^ (k0 & _LOW), p1 & _LOW, (p0 >> _32) ^ c3 ^ (k1 & _LOW), p0 & _LOW
+
+
+@_inline
+def philox(key0, key1, block, branch):
+    """Four words (32 bits each, in uint64) of a block; ``branch`` numbers streams that start there."""
+    k0, k1 = _U(key0), _U(key1)
+    at = _U(block)
+    c0, c1, c2, c3 = at & _LOW, at >> _32, _U(branch), _U(0)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A1, k1 + _B1)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A2, k1 + _B2)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A3, k1 + _B3)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A4, k1 + _B4)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A5, k1 + _B5)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A6, k1 + _B6)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A7, k1 + _B7)
+    c0, c1, c2, c3 = _round(c0, c1, c2, c3, k0 + _A8, k1 + _B8)
+    return _round(c0, c1, c2, c3, k0 + _A9, k1 + _B9)
+
+
+# -- from words to numbers -----------------------------------------------------------------------------
+
+
+@_inline
+def _unit_f4(w):
+    """[0, 1) in steps of 2**-24"""
+    return np.float32(np.int32(w >> _U(8))) * np.float32(2.0**-24)
+
+
+@_inline
+def _unit_f8(w, v):
+    """[0, 1) in steps of 2**-53"""
+    return np.float64(np.int64((w << _U(21)) ^ (v >> _U(11)))) * 2.0**-53
+
+
+@_inline
+def _open_f8(w, v):
+    """(0, 1), symmetric about 1/2"""
+    return (np.float64(np.int64((w << _U(20)) ^ (v >> _U(12)))) + 0.5) * 2.0**-52
+
+
+@_inline
+def _below(w, v, span):
+    """A whole number in [0, span): the high word of (64 random bits) * span"""
+    s0, s1 = span & _LOW, span >> _32
+    low = (v * s0) >> _32
+    middle = w * s0 + low
+    other = v * s1 + (middle & _LOW)
+    return w * s1 + (middle >> _32) + (other >> _32)
+
+
+@_inline
+def _circle_f4(w):
+    """(cos, sin) of a random angle: a quarter circle by polynomials, then turned by two bits"""
+    f = (np.float32(np.int32(w >> _U(8))) * np.float32(2.0**-24) - np.float32(0.5)) * np.float32(math.pi / 2)
+    z = f * f
+    s = np.float32(-1.9515295891e-4) * z + np.float32(8.3321608736e-3)
+    s = (s * z - np.float32(1.6666654611e-1)) * z * f + f
+    c = np.float32(2.443315711809948e-5) * z - np.float32(1.388731625493765e-3)
+    c = (c * z + np.float32(4.166664568298827e-2)) * z * z - np.float32(0.5) * z + np.float32(1)
+    sign = np.float32(np.int32(w & _U(2))) - np.float32(1)
+    turned = (w & _U(1)) != _U(0)
+    return (s if turned else c) * sign, (c if turned else s) * sign
+
+
+@_inline
+def _circle_f8(w, v):
+    f = (np.float64(np.int64((w << _U(20)) ^ (v >> _U(12)))) * 2.0**-52 - 0.5) * (math.pi / 2)
+    z = f * f
+    s = 1.58962301576546568060e-10 * z - 2.50507477628578072866e-8
+    s = (s * z + 2.75573136213857245213e-6) * z - 1.98412698295895385996e-4
+    s = ((s * z + 8.33333333332211858878e-3) * z - 1.66666666666666307295e-1) * z * f + f
+    c = -1.13585365213876817300e-11 * z + 2.08757008419747316778e-9
+    c = (c * z - 2.75573141792967388112e-7) * z + 2.48015872888517045348e-5
+    c = ((c * z - 1.38888888888730564116e-3) * z + 4.16666666666665929218e-2) * z * z - 0.5 * z + 1.0
+    sign = np.float64(np.int64(v & _U(2))) - 1.0
+    turned = (v & _U(1)) != _U(0)
+    return (s if turned else c) * sign, (c if turned else s) * sign
+
+
+@_inline
+def _normals_f4(w, v, mean, std):
+    """Two independent normal numbers (Box and Muller)"""
+    u = (np.float32(np.int32(w >> _U(1))) + np.float32(0.5)) * np.float32(2.0**-31)
+    radius = scalar.sqrt_f4(np.float32(-2) * scalar.log_f4(u))
+    c, s = _circle_f4(v)
+    return mean + std * (radius * c), mean + std * (radius * s)
+
+
+@_inline
+def _normals_f8(w0, w1, w2, w3, mean, std):
+    radius = scalar.sqrt_f8(-2.0 * scalar.log_f8(_open_f8(w0, w1)))
+    c, s = _circle_f8(w2, w3)
+    return mean + std * (radius * c), mean + std * (radius * s)
+
+
+# -- kernels: out, n, the key, the first block, two parameters ---------------------------------------------
+
+
+def _four(name, block):
+    """A kernel that fills four elements per block."""
+
+    def fill(out, n, key0, key1, offset, a, b, start, stop):
+        whole = n // 4
+        for k in range(start, min(stop, whole)):
+            w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
+            x0, x1, x2, x3 = block(w0, w1, w2, w3, a, b)
+            out[4 * k] = x0
+            out[4 * k + 1] = x1
+            out[4 * k + 2] = x2
+            out[4 * k + 3] = x3
+        if start <= whole < stop:
+            w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
+            x0, x1, x2, x3 = block(w0, w1, w2, w3, a, b)
+            if n % 4 > 0:
+                out[4 * whole] = x0
+            if n % 4 > 1:
+                out[4 * whole + 1] = x1
+            if n % 4 > 2:
+                out[4 * whole + 2] = x2
+
+    fill.__name__ = name
+    fill.__doc__ = block.__doc__
+    return kernel(fill)
+
+
+def _two(name, block):
+    """A kernel that fills two elements per block."""
+
+    def fill(out, n, key0, key1, offset, a, b, start, stop):
+        whole = n // 2
+        for k in range(start, min(stop, whole)):
+            w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
+            x0, x1 = block(w0, w1, w2, w3, a, b)
+            out[2 * k] = x0
+            out[2 * k + 1] = x1
+        if start <= whole < stop and n % 2 > 0:
+            w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
+            x0, x1 = block(w0, w1, w2, w3, a, b)
+            out[2 * whole] = x0
+
+    fill.__name__ = name
+    fill.__doc__ = block.__doc__
+    return kernel(fill)
+
+
+@_inline
+def _uniform4(w0, w1, w2, w3, low, high):
+    """Uniform in [low, high), float32"""
+    a, d = np.float32(low), np.float32(high - low)
+    return a + d * _unit_f4(w0), a + d * _unit_f4(w1), a + d * _unit_f4(w2), a + d * _unit_f4(w3)
+
+
+@_inline
+def _uniform8(w0, w1, w2, w3, low, high):
+    """Uniform in [low, high), float64"""
+    d = high - low
+    return low + d * _unit_f8(w0, w1), low + d * _unit_f8(w2, w3)
+
+
+@_inline
+def _normal4(w0, w1, w2, w3, mean, std):
+    """Normal, float32"""
+    m, s = np.float32(mean), np.float32(std)
+    x0, x1 = _normals_f4(w0, w1, m, s)
+    x2, x3 = _normals_f4(w2, w3, m, s)
+    return x0, x1, x2, x3
+
+
+@_inline
+def _normal8(w0, w1, w2, w3, mean, std):
+    """Normal, float64"""
+    return _normals_f8(w0, w1, w2, w3, mean, std)
+
+
+@_inline
+def _integers(w0, w1, w2, w3, low, span):
+    """Whole numbers in [low, low + span); span 0 stands for 2**64"""
+    s = _U(span)
+    if s == _U(0):
+        return np.int64((w0 << _32) ^ w1), np.int64((w2 << _32) ^ w3)
+    return low + np.int64(_below(w0, w1, s)), low + np.int64(_below(w2, w3, s))
+
+
+@_inline
+def _words(w0, w1, w2, w3, a, b):
+    """The bare words"""
+    return w0, w1, w2, w3
+
+
+@_inline
+def _open8(w0, w1, w2, w3, a, b):
+    """Uniform in (0, 1), float64"""
+    return _open_f8(w0, w1), _open_f8(w2, w3)
+
+
+uniform_f4, uniform_f8 = _four("uniform_f4", _uniform4), _two("uniform_f8", _uniform8)
+normal_f4, normal_f8 = _four("normal_f4", _normal4), _two("normal_f8", _normal8)
+integers = _two("integers", _integers)
+words = _four("words", _words)
+open_f8 = _two("open_f8", _open8)
+
+
+@_inline
+def _chance(w0, w1, w2, w3, limit, b):
+    """1 where the word lies below the limit, else 0"""
+    t = _U(limit)
+    return np.uint8(w0 < t), np.uint8(w1 < t), np.uint8(w2 < t), np.uint8(w3 < t)
+
+
+chance = _four("chance", _chance)
+
+
+@kernel
+def below(p, out, n, key0, key1, offset, start, stop):
+    """out[i] = 1 where a random word lies below p[i] * 2**32, else 0; the range counts blocks"""
+    for k in range(start, stop):
+        w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
+        at = 4 * k
+        out[at] = np.float64(w0) < p[at] * 4294967296.0
+        if at + 1 < n:
+            out[at + 1] = np.float64(w1) < p[at + 1] * 4294967296.0
+        if at + 2 < n:
+            out[at + 2] = np.float64(w2) < p[at + 2] * 4294967296.0
+        if at + 3 < n:
+            out[at + 3] = np.float64(w3) < p[at + 3] * 4294967296.0
+
+
+@kernel
+def picks(out, n, key0, key1, offset, a, b, start, stop):
+    """out[i] = a whole number in [0, i]"""
+    for k in range(start, stop):
+        w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
+        out[2 * k] = np.int64(_below(w0, w1, _U(2 * k + 1)))
+        if 2 * k + 1 < n:
+            out[2 * k + 1] = np.int64(_below(w2, w3, _U(2 * k + 2)))
+
+
+@kernel
+def shuffle(picks, out, n, start, stop):
+    """out = 0..n-1 in random order, given picks[i] in [0, i] (Fisher and Yates); not to be split"""
+    for i in range(n):
+        j = picks[i]
+        out[i] = out[j]
+        out[j] = i
+
+
+@kernel
+def poisson(rate, out, key0, key1, offset, start, stop):
+    """out[i] Poisson distributed with mean rate[i]; element i reads the streams that start at its block
+
+    Products of uniform numbers for small rates, Hoermann's transformed rejection (PTRS) for large ones.
+    """
+    for i in range(start, stop):
+        lam = np.float64(rate[i])
+        if not lam >= 0.0:
+            out[i] = lam + np.nan
+        elif lam < 10.0:
+            limit, product, count, branch = math.exp(-lam), 1.0, -1, 0
+            while product > limit:
+                w0, w1, w2, w3 = philox(key0, key1, offset + i, branch)
+                branch += 1
+                product *= _open_f8(w0, w1)
+                count += 1
+                if product > limit:
+                    product *= _open_f8(w2, w3)
+                    count += 1
+            out[i] = count
+        else:
+            root = math.sqrt(lam)
+            b = 0.931 + 2.53 * root
+            a = -0.059 + 0.02483 * b
+            inverse = 1.1239 + 1.1328 / (b - 3.4)
+            sure = 0.9277 - 3.6224 / (b - 2.0)
+            found, branch = False, 0
+            while not found:
+                w0, w1, w2, w3 = philox(key0, key1, offset + i, branch)
+                branch += 1
+                u = _open_f8(w0, w1) - 0.5
+                v = _open_f8(w2, w3)
+                us = 0.5 - abs(u)
+                k = math.floor((2.0 * a / us + b) * u + lam + 0.43)
+                if us >= 0.07 and v <= sure:
+                    out[i] = k
+                    found = True
+                elif k >= 0.0 and not (us < 0.013 and v > us):
+                    left = math.log(v * inverse / (a / (us * us) + b))
+                    if left <= k * math.log(lam) - lam - math.lgamma(k + 1.0):
+                        out[i] = k
+                        found = True
+
+
+# -- dropout ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def dropout(x, out, n, key0, key1, offset, threshold, hyper, start, stop):
+    """out[i] = scale * x[i] + shift where the random word is at least ``threshold``, else fill
+
+    hyper: scale, shift, fill in the type of x; threshold: p * 2**32.
+    """
+    scale, shift, fill = hyper[0], hyper[1], hyper[2]
+    limit = _U(threshold)
+    whole = n // 4
+    for k in range(start, min(stop, whole)):
+        w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
+        at = 4 * k
+        out[at] = scale * x[at] + shift if w0 >= limit else fill
+        out[at + 1] = scale * x[at + 1] + shift if w1 >= limit else fill
+        out[at + 2] = scale * x[at + 2] + shift if w2 >= limit else fill
+        out[at + 3] = scale * x[at + 3] + shift if w3 >= limit else fill
+    if start <= whole < stop:
+        w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
+        at = 4 * whole
+        if n % 4 > 0:
+            out[at] = scale * x[at] + shift if w0 >= limit else fill
+        if n % 4 > 1:
+            out[at + 1] = scale * x[at + 1] + shift if w1 >= limit else fill
+        if n % 4 > 2:
+            out[at + 2] = scale * x[at + 2] + shift if w2 >= limit else fill

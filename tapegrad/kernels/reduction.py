@@ -1,0 +1,286 @@
+"""From a formula for one number to a compiled reduction of its values.
+
+A :class:`Reduction` is ``out[o, j] = sum over k of formula(x[o, k, j])`` (or the largest or smallest
+of them) over contiguous (outer, n, inner) arrays. For each combination of element types it emits
+source text and compiles it, as loop.py does for elementwise operations. The sum of squares of float32 rows::
+
+    @block
+    def squares_rows_block(x, o, first, last):
+        total = f4(0)
+        for i in range(first, last):
+            x0 = x[i]
+            t0 = x0 * x0
+            total = total + t0
+        return total
+
+Sums are taken in blocks: within a block in the type of the computation, with as many partial sums as
+the machine has vector lanes, across blocks in float64. Blocks and chunks are cut by the sizes alone,
+so the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+
+from . import launch
+from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
+from .jit import FLAGS, Kernel, from_text
+from .scalar_bits import maximum, minimum
+
+BLOCK = 1024  # of a row, summed with reordering allowed: 16 terms per lane where there are 64 lanes
+CHUNK = 65_536  # elements that are one unit of work for one thread
+WIDTH = 512  # columns that are summed side by side, so that their sums stay in the first cache
+UNROLL = 8  # rows that are combined before they meet the sums
+_NARROW = 32  # with up to this many columns, neighbouring rows are laid side by side
+
+# Which zero is the larger one is left open: with -0 < 0 the comparison takes twice the time.
+_FLAGS = {"add": {"contract", "reassoc"}, "max": {"contract", "nsz"}, "min": {"contract", "nsz"}}
+_BLOCKS = {
+    combine: numba.njit(forceinline=True, **{**FLAGS, "fastmath": flags}) for combine, flags in _FLAGS.items()
+}
+
+
+class Reduction:
+    """A reduction with a formula that is applied to every element first.
+
+    ``formula(*scalars)`` receives one Scalar per array, per *kept* array (one number per result, such
+    as the mean that is subtracted) and per number, and returns one. ``combine`` is "add", "max" or "min".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        formula: Callable[..., Any] = lambda x: x,
+        arrays: tuple[str, ...] = ("x",),
+        kept: tuple[str, ...] = (),
+        numbers: tuple[str, ...] = (),
+        combine: str = "add",
+    ) -> None:
+        self.name = name
+        self.formula = formula
+        self.arrays = arrays
+        self.kept = kept
+        self.numbers = numbers
+        self.combine = combine
+        self._kernels: dict[tuple[str, str, str], tuple[Kernel, tuple[str, ...]]] = {}
+
+    def kernel(self, shape: str, compute: str, chars: str) -> tuple[Kernel, tuple[str, ...]]:
+        """The kernel for "rows" or "columns" and element types (arrays, kept ones, out), and its signature."""
+        found = self._kernels.get((shape, compute, chars))
+        if found is None:
+            text, calls = self.source(shape, compute, chars)
+            namespace: dict[str, Any] = {**TYPES, "INF": float("inf"), "NAN": float("nan")}
+            namespace.update(block=_BLOCKS[self.combine], maximum=maximum, minimum=minimum)
+            if calls:
+                from . import scalar  # loads all device functions; most reductions need none
+
+                namespace.update({name: getattr(scalar, name) for name in calls})
+            fastmath = FLAGS["fastmath"] if self.combine == "add" else _FLAGS[self.combine]
+            made = from_text(f"{self.name}_{shape}", text, namespace, fastmath=fastmath)
+            sizes = 2 if shape == "rows" else 5
+            number = "float" if compute in "fd" else "int"
+            signature = (*chars, *[number] * len(self.numbers), *["int"] * (sizes + 2))
+            found = self._kernels[shape, compute, chars] = (made, signature)
+        return found
+
+    def flat(self, char: str) -> Callable[..., None]:
+        """The C function (x, out, n, n, 0, 1) for one short row of one array."""
+        made, signature = self.kernel("rows", char, char + char)
+        return made.entry(signature)
+
+    def run(
+        self,
+        arrays: Sequence[np.ndarray],
+        out: np.ndarray,
+        sizes: tuple[int, int, int],
+        kept: Sequence[np.ndarray] = (),
+        numbers: Sequence[float] = (),
+        compute: str | None = None,
+    ) -> None:
+        """Fill ``out`` (outer * inner elements) from contiguous arrays of ``sizes`` (outer, n, inner), n > 0."""
+        outer, n, inner = sizes
+        if not out.size:
+            return
+        compute = compute or arrays[0].dtype.char
+        given = [float(v) if compute in "fd" else int(v) for v in numbers]
+        if inner == 1:
+            self._rows(arrays, out, outer, n, kept, given, compute)
+        else:
+            self._columns(arrays, out, sizes, kept, given, compute)
+
+    def _rows(self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str) -> None:
+        chunk = n if n <= 2 * CHUNK else CHUNK
+        chunks = -(-n // chunk)
+        to = out if chunks == 1 else np.empty((outer, chunks), self._wide(compute))
+        self._launch("rows", compute, [*arrays, *kept, to], [*given, n, chunk], outer * chunks, outer * n)
+        if to is not out:
+            self._fold(to, out)
+
+    def _columns(
+        self, arrays: Any, out: Any, sizes: tuple[int, int, int], kept: Any, given: list[Any], compute: str
+    ) -> None:
+        outer, n, inner = sizes
+        if inner <= _NARROW and n * inner >= 16 * WIDTH and not kept:
+            self._folded(arrays, out, sizes, WIDTH // inner, given, compute)
+            return
+        step = n * inner
+        width = WIDTH if inner >= WIDTH else inner
+        chunk = max(CHUNK // width, UNROLL)
+        chunk = n if n <= 2 * chunk else chunk
+        chunks = -(-n // chunk)
+        wide = self._wide(compute)
+        to = out if chunks == 1 and out.dtype == wide else np.empty((outer, chunks, inner), wide)
+        count = outer * chunks * -(-inner // width)
+        numbers = [*given, n, inner, step, chunk, width]
+        self._launch("columns", compute, [*arrays, *kept, to], numbers, count, outer * step)
+        if to is not out:
+            self._fold(to, out.reshape(outer, inner))
+
+    def _folded(
+        self, arrays: Any, out: Any, sizes: tuple[int, int, int], fold: int, given: list[Any], compute: str
+    ) -> None:
+        """Few columns: ``fold`` rows at a time are seen as one long row, whose parts are combined at the end."""
+        outer, n, inner = sizes
+        rows, left = divmod(n, fold)
+        wide = self._wide(compute)
+        parts = np.empty((outer, fold + (1 if left else 0), inner), wide)
+        body = np.empty((outer, fold * inner), wide)
+        self._split(arrays, body, (outer, rows, fold * inner), n * inner, given, compute)
+        parts[:, :fold] = body.reshape(outer, fold, inner)
+        if left:
+            tails = [np.ascontiguousarray(a.reshape(outer, n, inner)[:, n - left :]) for a in arrays]
+            tail = np.empty((outer, inner), wide)
+            self._split(tails, tail, (outer, left, inner), left * inner, given, compute)
+            parts[:, fold] = tail
+        self._fold(parts, out.reshape(outer, inner))
+
+    def _split(
+        self, arrays: Any, out: Any, sizes: tuple[int, int, int], step: int, given: list[Any], compute: str
+    ) -> None:
+        outer, n, inner = sizes
+        chunk = max(CHUNK // inner, UNROLL)
+        chunk = n if n <= 2 * chunk else chunk
+        chunks = -(-n // chunk)
+        to = out if chunks == 1 else np.empty((outer, chunks, inner), out.dtype)
+        self._launch(
+            "columns", compute, [*arrays, to], [*given, n, inner, step, chunk, inner], outer * chunks, outer * n * inner
+        )
+        if to is not out:
+            self._fold(to, out)
+
+    def _launch(self, shape: str, compute: str, arrays: list[Any], numbers: list[Any], count: int, work: int) -> None:
+        made, signature = self.kernel(shape, compute, "".join([a.dtype.char for a in arrays]))
+        launch.run(made, signature, [*arrays, *numbers], count, work)
+
+    def _wide(self, compute: str) -> np.dtype:
+        """The type of partial results."""
+        return np.dtype("d") if self.combine == "add" else np.dtype(compute)
+
+    def _fold(self, parts: np.ndarray, out: np.ndarray) -> None:
+        """Partial results along the second dimension, combined."""
+        ufunc = {"add": np.add, "max": np.maximum, "min": np.minimum}[self.combine]
+        with np.errstate(invalid="ignore", over="ignore"):
+            out[...] = ufunc.reduce(parts, axis=1)
+
+    # -- emitting -----------------------------------------------------------------------------
+
+    def source(self, shape: str, compute: str, chars: str) -> tuple[str, set[str]]:
+        """Source text of a kernel and the device functions it calls."""
+        emitter = Emitter()
+        head = [f"k{j} = {TYPE_NAMES[compute]}({n})" for j, n in enumerate(self.numbers)]
+        make = self._rows_text if shape == "rows" else self._columns_text
+        return make(emitter, head, compute, chars), emitter.calls
+
+    def _body(self, emitter: Emitter, compute: str, chars: str, at: list[str], kept: str) -> tuple[list[str], list[str]]:
+        """Loads and arithmetic for the elements at the given indices, and the names of the results."""
+        loads: list[str] = []
+        results: list[str] = []
+        before = len(emitter.lines)
+        for u, index in enumerate(at):
+            scalars = []
+            for j, name in enumerate((*self.arrays, *self.kept)):
+                is_kept = j >= len(self.arrays)
+                text = f"{name}[{kept if is_kept else index}]"
+                label = f"x{j}" if is_kept or len(at) == 1 else f"x{j}_{u}"
+                if chars[j] != compute:
+                    text = f"{TYPE_NAMES[compute]}({text})"
+                if f"{label} = {text}" not in loads:
+                    loads.append(f"{label} = {text}")
+                scalars.append(Scalar(emitter, label, compute))
+            scalars += [Scalar(emitter, f"k{j}", compute) for j in range(len(self.numbers))]
+            results.append(emitter.operand(self.formula(*scalars), compute))
+        return [*loads, *emitter.lines[before:]], results
+
+    def _pair(self, a: str, b: str, compute: str) -> str:
+        if self.combine == "add":
+            return f"({a} + {b})"
+        if compute in "fd":
+            return f"{self.combine}imum({a}, {b})"
+        return f"({a} if {a} {'>' if self.combine == 'max' else '<'} {b} else {b})"
+
+    def _rows_text(self, emitter: Emitter, head: list[str], compute: str, chars: str) -> str:
+        name = f"{self.name}_rows"
+        inputs = ", ".join([*self.arrays, *self.kept])
+        numbers = "".join(f"{n}, " for n in self.numbers)
+        add = self.combine == "add"
+        lines = ["@block", f"def {name}_block({inputs}, {numbers}o, first, last):"]
+        lines += ["    " + h for h in head]
+        lines += (self._sum_text if add else self._extremum_text)(emitter, compute, chars)
+        lines += ["    return total", "", f"def {name}({inputs}, out, {numbers}n, chunk, start, stop):"]
+        lines += ["    chunks = (n + chunk - 1) // chunk", "    for r in range(start, stop):", "        o = r // chunks"]
+        lines += ["        at = o * n + (r - o * chunks) * chunk", "        last = min(at + chunk, (o + 1) * n)"]
+        part = f"{name}_block({inputs}, {numbers}o, at, min(at + {BLOCK}, last))"
+        lines += [f"        total = {f'f8({part})' if add else part}", f"        at += {BLOCK}", "        while at < last:"]
+        step = f"total + f8({part})" if add else self._pair("total", "part", compute)
+        lines += [*([] if add else [f"            part = {part}"]), f"            total = {step}"]
+        lines += [f"            at += {BLOCK}", "        out[r] = total"]
+        return "\n".join(lines) + "\n"
+
+    def _sum_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
+        body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
+        lines = [f"    total = {TYPE_NAMES[compute]}(0)", "    for i in range(first, last):"]
+        return [*lines, *("        " + b for b in body), f"        total = total + {result}"]
+
+    def _extremum_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
+        body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
+        lines = ["    i = first", *("    " + b for b in body), f"    total = {result}"]
+        lines += ["    for i in range(first + 1, last):", *("        " + b for b in body)]
+        return [*lines, f"        total = {self._pair('total', result, compute)}"]
+
+    def _columns_text(self, emitter: Emitter, head: list[str], compute: str, chars: str) -> str:
+        inputs = ", ".join([*self.arrays, *self.kept])
+        numbers = "".join(f"{n}, " for n in self.numbers)
+        add = self.combine == "add"
+        lines = [f"def {self.name}_columns({inputs}, out, {numbers}n, inner, step, chunk, width, start, stop):"]
+        lines += ["    " + h for h in head]
+        lines += ["    tiles = (inner + width - 1) // width", "    chunks = (n + chunk - 1) // chunk"]
+        lines += ["    for tile in range(start, stop):", "        r = tile // tiles", "        o = r // chunks"]
+        lines += ["        left = (tile - r * tiles) * width", "        m = min(width, inner - left)"]
+        lines += ["        k = (r - o * chunks) * chunk", "        last = min(k + chunk, n)"]
+        lines += ["        to = r * inner + left", "        kept = o * inner + left"]
+        if add:
+            lines += ["        for j in range(m):", "            out[to + j] = 0"]
+        else:
+            body, (result,) = self._body(emitter, compute, chars, ["row + j"], "kept + j")
+            lines += ["        row = o * step + k * inner + left", "        k += 1", "        for j in range(m):"]
+            lines += [*("            " + b for b in body), f"            out[to + j] = {result}"]
+        for count in (UNROLL, 1):
+            lines += [f"        while k + {count} <= last:", "            row = o * step + k * inner + left"]
+            lines += [f"            k += {count}", "            for j in range(m):"]
+            # The text is emitted anew for each loop: names of one are not set in the other.
+            inner_emitter = Emitter()
+            at = ["row + j" if not u else f"row + {u} * inner + j" for u in range(count)]
+            body, results = self._body(inner_emitter, compute, chars, at, "kept + j")
+            emitter.calls |= inner_emitter.calls
+            while len(results) > 1:
+                results = [self._pair(a, b, compute) for a, b in zip(results[::2], results[1::2], strict=True)]
+            # max and min of expressions would repeat them; a name keeps the text short.
+            body.append(f"part = {results[0]}")
+            total = "out[to + j] + f8(part)" if add else self._pair("out[to + j]", "part", compute)
+            lines += ["                " + b for b in body]
+            lines += [f"                out[to + j] = {total}"]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,274 @@
+"""Softmax, its logarithm and cross entropy, with their derivatives.
+
+A row is read several times while it lies in the cache, and memory once. Exponentials are taken of differences
+from the row's largest element. Sums run in blocks: within a block in the row's type with reordering allowed,
+across blocks in float64. Rows of an inner dimension are handled side by side, a tile of columns at a time.
+
+``FAMILY["f"]`` holds the kernels for float32, ``FAMILY["d"]`` those for float64.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+
+from . import scalar
+from .jit import FLAGS, Kernel
+from .scalar_bits import maximum
+
+BLOCK = 512  # of a row
+WIDTH = 128  # columns of a tile
+# Reordering is allowed in the sums themselves; the exponentials are compiled with their own flags.
+_summing = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+_largest = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "nsz"}})
+
+
+@_largest
+def _top(x, first, last):
+    """The largest of x[first:last], NaN if there is one"""
+    top = x[first]
+    for i in range(first + 1, last):
+        top = maximum(top, x[i])
+    return top
+
+
+@_summing
+def _sum_block(x, first, last):
+    total = x[first]
+    for i in range(first + 1, last):
+        total += x[i]
+    return total
+
+
+@_summing
+def _dot_block(x, y, first, last):
+    total = x[first] * y[first]
+    for i in range(first + 1, last):
+        total += x[i] * y[i]
+    return total
+
+
+@_summing
+def _sum(x, first, last):
+    """The sum of x[first:last] in float64"""
+    total = 0.0
+    while first < last:
+        end = min(first + BLOCK, last)
+        total += np.float64(_sum_block(x, first, end))
+        first = end
+    return total
+
+
+@_summing
+def _dot(x, y, first, last):
+    """The sum of x * y over [first:last] in float64"""
+    total = 0.0
+    while first < last:
+        end = min(first + BLOCK, last)
+        total += np.float64(_dot_block(x, y, first, end))
+        first = end
+    return total
+
+
+def _rows(exp, log, tag):
+    """The kernels for the last dimension."""
+
+    @_summing
+    def exp_block(x, y, top, first, last):
+        total = top - top
+        for i in range(first, last):
+            e = exp(x[i] - top)
+            y[i] = e
+            total += e
+        return total
+
+    @_summing
+    def exp_sum_block(x, top, first, last):
+        total = top - top
+        for i in range(first, last):
+            total += exp(x[i] - top)
+        return total
+
+    @_summing
+    def exp_sum(x, top, first, last):
+        total = 0.0
+        while first < last:
+            end = min(first + BLOCK, last)
+            total += np.float64(exp_sum_block(x, top, first, end))
+            first = end
+        return total
+
+    def softmax_rows(x, y, n, start, stop):
+        """y[r] = exp(x[r]) / sum of exp(x[r]); the range counts rows"""
+        for r in range(start, stop):
+            first = r * n
+            last = first + n
+            top = _top(x, first, last)
+            total = 0.0
+            at = first
+            while at < last:
+                end = min(at + BLOCK, last)
+                total += np.float64(exp_block(x, y, top, at, end))
+                at = end
+            scale = type(top)(1.0 / total)
+            for i in range(first, last):
+                y[i] *= scale
+
+    def log_softmax_rows(x, y, n, start, stop):
+        """y[r] = x[r] - log(sum of exp(x[r]))"""
+        for r in range(start, stop):
+            first = r * n
+            last = first + n
+            top = _top(x, first, last)
+            shift = type(top)(log(exp_sum(x, top, first, last)))
+            for i in range(first, last):
+                y[i] = (x[i] - top) - shift
+
+    def softmax_grad_rows(g, y, out, n, start, stop):
+        """out[r] = (g[r] - sum of g[r] * y[r]) * y[r]"""
+        for r in range(start, stop):
+            first = r * n
+            last = first + n
+            shift = type(g[first])(_dot(g, y, first, last))
+            for i in range(first, last):
+                out[i] = (g[i] - shift) * y[i]
+
+    def log_softmax_grad_rows(g, y, out, n, start, stop):
+        """out[r] = g[r] - exp(y[r]) * sum of g[r]"""
+        for r in range(start, stop):
+            first = r * n
+            last = first + n
+            total = type(g[first])(_sum(g, first, last))
+            for i in range(first, last):
+                out[i] = g[i] - exp(y[i]) * total
+
+    def cross_entropy_rows(x, target, weight, loss, lse, bad, n, ignore, weighted, start, stop):
+        """loss[r] = weight[t] * (lse[r] - x[r, t]) for t = target[r], 0 where t is ignored
+
+        lse[r] = log(sum of exp(x[r])) in float64; ``bad[0]`` becomes a target that is out of range.
+        """
+        for r in range(start, stop):
+            t = target[r]
+            first = r * n
+            last = first + n
+            top = _top(x, first, last)
+            shift = log(exp_sum(x, top, first, last))
+            lse[r] = np.float64(top) + shift
+            if t == ignore:
+                loss[r] = 0.0
+            elif t < 0 or t >= n:
+                bad[0] = t
+                loss[r] = 0.0
+            else:
+                here = shift - (np.float64(x[first + t]) - np.float64(top))
+                loss[r] = np.float64(weight[t]) * here if weighted else here
+
+    def cross_entropy_grad_rows(x, target, weight, lse, g, out, n, ignore, weighted, step, scale, start, stop):
+        """out[r] = (exp(x[r] - lse[r]) - onehot(t)) * weight[t] * g[r * step] * scale, 0 where t is ignored"""
+        for r in range(start, stop):
+            t = target[r]
+            first = r * n
+            zero = x[first] - x[first]
+            if t == ignore:
+                for i in range(first, first + n):
+                    out[i] = 0.0
+                continue
+            share = np.float64(g[r * step]) * scale
+            if weighted:
+                share *= np.float64(weight[t])
+            factor = type(zero)(share)
+            # In two parts, since float32 alone would lose digits of a large lse.
+            high = type(zero)(lse[r])
+            low = type(zero)(lse[r] - np.float64(high))
+            for i in range(first, first + n):
+                out[i] = exp((x[i] - high) - low) * factor
+            out[first + t] -= factor
+
+    return _kernels(
+        tag, softmax_rows, log_softmax_rows, softmax_grad_rows, log_softmax_grad_rows, cross_entropy_rows,
+        cross_entropy_grad_rows,
+    )  # fmt: skip
+
+
+def _columns(exp, log, tag):
+    """The kernels for an inner dimension: arrays are (outer, n, inner), the range counts tiles of columns."""
+
+    def softmax_columns(x, y, scratch, n, inner, logarithm, start, stop):
+        """softmax (or its logarithm) along the middle; ``scratch`` holds 2 * WIDTH numbers per tile"""
+        tiles = (inner + WIDTH - 1) // WIDTH
+        for tile in range(start, stop):
+            left = (tile % tiles) * WIDTH
+            m = min(WIDTH, inner - left)
+            base = (tile // tiles) * n * inner + left
+            top = tile * 2 * WIDTH
+            total = top + WIDTH
+            for j in range(m):
+                scratch[top + j] = x[base + j]
+                scratch[total + j] = 0.0
+            for k in range(1, n):
+                row = base + k * inner
+                for j in range(m):
+                    scratch[top + j] = maximum(scratch[top + j], x[row + j])
+            for k in range(n):
+                row = base + k * inner
+                for j in range(m):
+                    e = exp(x[row + j] - scratch[top + j])
+                    y[row + j] = e
+                    scratch[total + j] += e
+            if logarithm:
+                for j in range(m):
+                    scratch[total + j] = log(np.float64(scratch[total + j]))
+                for k in range(n):
+                    row = base + k * inner
+                    for j in range(m):
+                        y[row + j] = (x[row + j] - scratch[top + j]) - scratch[total + j]
+            else:
+                for k in range(n):
+                    row = base + k * inner
+                    for j in range(m):
+                        y[row + j] /= scratch[total + j]
+
+    def softmax_grad_columns(g, y, out, scratch, n, inner, logarithm, start, stop):
+        """the derivative of softmax (or its logarithm) along the middle; ``scratch`` holds WIDTH numbers per tile"""
+        tiles = (inner + WIDTH - 1) // WIDTH
+        for tile in range(start, stop):
+            left = (tile % tiles) * WIDTH
+            m = min(WIDTH, inner - left)
+            base = (tile // tiles) * n * inner + left
+            total = tile * WIDTH
+            for j in range(m):
+                scratch[total + j] = 0.0
+            if logarithm:
+                for k in range(n):
+                    row = base + k * inner
+                    for j in range(m):
+                        scratch[total + j] += g[row + j]
+                for k in range(n):
+                    row = base + k * inner
+                    for j in range(m):
+                        out[row + j] = g[row + j] - exp(y[row + j]) * scratch[total + j]
+            else:
+                for k in range(n):
+                    row = base + k * inner
+                    for j in range(m):
+                        scratch[total + j] += g[row + j] * y[row + j]
+                for k in range(n):
+                    row = base + k * inner
+                    for j in range(m):
+                        out[row + j] = (g[row + j] - scratch[total + j]) * y[row + j]
+
+    return _kernels(tag, softmax_columns, softmax_grad_columns)
+
+
+def _kernels(tag, *functions):
+    return {fn.__name__: Kernel(fn, f"softmax.{fn.__name__}_{tag}") for fn in functions}
+
+
+def _family(exp, tag):
+    log = scalar.log_f8
+    return SimpleNamespace(**_rows(exp, log, tag), **_columns(exp, log, tag))
+
+
+FAMILY = {"f": _family(scalar.exp_f4, "f4"), "d": _family(scalar.exp_f8, "f8")}

@@ -1,0 +1,157 @@
+"""Filling arrays with random numbers: what the methods and functions of random.py share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, kernels
+from ..kernels import launch_lazily as launch
+from .generator import Draw, Generator
+
+_TOP = 0x7FFF_FFFF_FFFF_FFFF
+
+
+def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: Any, b: Any) -> None:
+    n = out.size
+    blocks = -(-n // per_block)
+    if blocks:
+        draw = generator.draw(blocks)
+        launch(kernel, (out, n, draw.key0, draw.key1, draw.offset, a, b), blocks, 2 * n)
+
+
+def uniform(shape: tuple[int, ...], dtype: np.dtype, generator: Generator, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+    """Uniform in [low, high)."""
+    if dtype.char == "e":
+        # In steps of 2**-11, since rounding a finer number could give 1.
+        unit = np.floor(uniform(shape, np.dtype("f"), generator) * 2048) * np.float32(2**-11)
+        return (unit * np.float32(high - low) + np.float32(low)).astype(dtype)
+    return fill_uniform(np.empty(shape, dtype), generator, low, high)
+
+
+def fill_uniform(out: np.ndarray, generator: Generator, low: float, high: float) -> np.ndarray:
+    """Uniform in [low, high), written over a contiguous float32 or float64 array."""
+    random = kernels.random
+    if out.dtype.char == "f":
+        _run(random.uniform_f4, out, 4, generator, float(low), float(high))
+    else:
+        _run(random.uniform_f8, out, 2, generator, float(low), float(high))
+    return out
+
+
+def normal(shape: tuple[int, ...], dtype: np.dtype, generator: Generator, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
+    """Normal."""
+    if dtype.char == "e":
+        return normal(shape, np.dtype("f"), generator, mean, std).astype(dtype)
+    return fill_normal(np.empty(shape, dtype), generator, mean, std)
+
+
+def fill_normal(out: np.ndarray, generator: Generator, mean: float, std: float) -> np.ndarray:
+    """Normal, written over a contiguous float32 or float64 array."""
+    random = kernels.random
+    if out.dtype.char == "f":
+        _run(random.normal_f4, out, 4, generator, float(mean), float(std))
+    else:
+        _run(random.normal_f8, out, 2, generator, float(mean), float(std))
+    return out
+
+
+def integers(shape: tuple[int, ...], generator: Generator, low: int, high: int) -> np.ndarray:
+    """Whole numbers in [low, high), int64."""
+    span = high - low
+    out = np.empty(shape, np.int64)
+    if span > _TOP:  # as the signed number with the same bits; 2**64 becomes 0, which stands for it
+        span -= 2**64
+    _run(kernels.random.integers, out, 2, generator, low, span)
+    return out
+
+
+def below(p: np.ndarray, generator: Generator) -> np.ndarray:
+    """1 with probability p, else 0, in the dtype of p."""
+    wide = np.ascontiguousarray(p, np.float64 if p.dtype.char == "d" else np.float32)
+    out = np.empty(p.shape, wide.dtype)
+    blocks = -(-p.size // 4)
+    if blocks:
+        draw = generator.draw(blocks)
+        launch(kernels.random.below, (wide, out, p.size, draw.key0, draw.key1, draw.offset), blocks, 2 * p.size)
+    return out.astype(p.dtype, copy=False)
+
+
+def chance(shape: tuple[int, ...], p: float, generator: Generator) -> np.ndarray:
+    """1 with probability p, else 0, as uint8."""
+    out = np.empty(shape, np.uint8)
+    _run(kernels.random.chance, out, 4, generator, p * 2.0**32, 0.0)
+    return out
+
+
+def unit(shape: tuple[int, ...], generator: Generator) -> np.ndarray:
+    """Uniform in (0, 1), float64, neither end included."""
+    out = np.empty(shape, np.float64)
+    _run(kernels.random.open_f8, out, 2, generator, 0.0, 0.0)
+    return out
+
+
+def permutation(n: int, generator: Generator) -> np.ndarray:
+    """A random order of 0..n-1, int64."""
+    out = np.empty(n, np.int64)
+    if n:
+        picks = np.empty(n, np.int64)
+        _run(kernels.random.picks, picks, 2, generator, 0, 0)
+        kernels.random.shuffle(picks, out, n, 0, 1)
+    return out
+
+
+def poisson(rate: np.ndarray, generator: Generator) -> np.ndarray:
+    """Poisson distributed with the given means, in their dtype."""
+    wide = np.ascontiguousarray(rate, np.float64)
+    out = np.empty(rate.shape, np.float64)
+    if rate.size:
+        draw = generator.draw(rate.size)
+        launch(kernels.random.poisson, (wide, out, draw.key0, draw.key1, draw.offset), rate.size, 64 * rate.size)
+    return out.astype(rate.dtype)
+
+
+def exponential(shape: tuple[int, ...], generator: Generator, lambd: float) -> np.ndarray:
+    """Exponential with rate lambd, float64."""
+    return -np.log(unit(shape, generator)) / lambd
+
+
+def geometric(shape: tuple[int, ...], generator: Generator, p: float) -> np.ndarray:
+    """The number of trials up to the first success, float64."""
+    return np.ceil(np.log(unit(shape, generator)) / math.log1p(-p))
+
+
+def cauchy(shape: tuple[int, ...], generator: Generator, median: float, sigma: float) -> np.ndarray:
+    """Cauchy, float64."""
+    return median + sigma * np.tan(math.pi * (unit(shape, generator) - 0.5))
+
+
+def integer_limits(dtype: dtypes.dtype) -> tuple[int, int]:
+    """The whole numbers that a dtype holds exactly, from 0 on for those that random_() draws."""
+    if dtype.category == dtypes.FLOATING:
+        top = 2 ** {2: 11, 4: 24, 8: 53}[dtype.itemsize]
+        return -top, top
+    if dtype.category == dtypes.BOOL:
+        return 0, 1
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+def dropped(
+    x: np.ndarray, draw: Draw, p: float, inner: int, scale: float, shift: float, fill: float
+) -> np.ndarray:
+    """scale * x + shift with probability 1 - p, else fill; ``inner`` neighbours share their fate."""
+    half = x.dtype.char == "e"
+    x = np.ascontiguousarray(x, np.float32 if half else None)
+    if inner != 1:
+        kept = dropped(np.ones(x.size // max(inner, 1), x.dtype), draw, p, 1, 1.0, 0.0, 0.0)[:, None] != 0
+        rows = x.reshape(-1, max(inner, 1))
+        out = np.where(kept, rows * x.dtype.type(scale) + x.dtype.type(shift), x.dtype.type(fill)).reshape(x.shape)
+    else:
+        out = np.empty(x.shape, x.dtype)
+        hyper = np.array([scale, shift, fill], x.dtype)
+        args = (x, out, x.size, draw.key0, draw.key1, draw.offset, round(p * 2.0**32), hyper)
+        launch(kernels.random.dropout, args, x.size // 4 + 1, 2 * x.size)
+    return out.astype(np.float16) if half else out

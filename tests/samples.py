@@ -1,0 +1,116 @@
+"""One line per elementwise op: its twin in NumPy, and the intervals from which its operands are drawn.
+
+An op that is missing here fails ``test_every_elementwise_op_has_samples``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.special as sp
+
+
+class Sample(NamedTuple):
+    """What is needed to test one op."""
+
+    twin: Callable[..., Any]
+    domains: tuple[tuple[float, float], ...] = ((-3.0, 3.0),)
+    params: dict[str, float] = {}
+    second: bool = True  # whether second derivatives are checked by finite differences
+
+
+WIDE, POSITIVE, UNIT, OPEN = (-3.0, 3.0), (0.2, 4.0), (-0.9, 0.9), (0.05, 0.95)
+TWO = (WIDE, WIDE)
+
+
+def _sigmoid(x: Any) -> Any:
+    return sp.expit(x)
+
+
+def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta)
+
+
+SAMPLES: dict[str, Sample] = {
+    # arithmetic
+    "add": Sample(np.add, TWO),
+    "sub": Sample(np.subtract, TWO),
+    "mul": Sample(np.multiply, TWO),
+    "div": Sample(np.divide, (WIDE, POSITIVE)),
+    "div_trunc": Sample(lambda a, b: np.trunc(a / b), (WIDE, POSITIVE)),
+    "floor_divide": Sample(np.floor_divide, (WIDE, POSITIVE)),
+    "floor_quotient": Sample(np.floor_divide, (WIDE, POSITIVE)),
+    "trunc_quotient": Sample(lambda a, b: np.trunc(a / b), (WIDE, POSITIVE)),
+    "remainder": Sample(np.mod, (WIDE, POSITIVE)),
+    "fmod": Sample(np.fmod, (WIDE, POSITIVE)),
+    "pow": Sample(np.power, (POSITIVE, WIDE)),
+    "square": Sample(np.square),
+    "cube": Sample(lambda x: x**3),
+    "neg": Sample(np.negative),
+    "maximum": Sample(np.maximum, TWO),
+    "minimum": Sample(np.minimum, TWO),
+    "fmax": Sample(np.fmax, TWO),
+    "fmin": Sample(np.fmin, TWO),
+    "clamp_min": Sample(np.maximum, TWO),
+    "clamp_max": Sample(np.minimum, TWO),
+    "clamp": Sample(lambda x, a, b: np.clip(x, a, b), (WIDE, (-2.0, -1.0), (1.0, 2.0))),
+    "atan2": Sample(np.arctan2, (POSITIVE, POSITIVE)),
+    "hypot": Sample(np.hypot, (POSITIVE, POSITIVE)),
+    "copysign": Sample(np.copysign, TWO),
+    # comparisons and bits: no gradient
+    **{n: Sample(f, TWO) for n, f in {
+        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+        "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    }.items()},
+    "logical_not": Sample(np.logical_not),
+    "isnan": Sample(np.isnan),
+    "isinf": Sample(np.isinf),
+    "isfinite": Sample(np.isfinite),
+    # functions of one number
+    "exp": Sample(np.exp),
+    "exp2": Sample(np.exp2),
+    "expm1": Sample(np.expm1),
+    "log": Sample(np.log, (POSITIVE,)),
+    "log2": Sample(np.log2, (POSITIVE,)),
+    "log10": Sample(np.log10, (POSITIVE,)),
+    "log1p": Sample(np.log1p, (POSITIVE,)),
+    "sqrt": Sample(np.sqrt, (POSITIVE,)),
+    "rsqrt": Sample(lambda x: 1 / np.sqrt(x), (POSITIVE,)),
+    "reciprocal": Sample(np.reciprocal, (POSITIVE,)),
+    "sin": Sample(np.sin),
+    "cos": Sample(np.cos),
+    "tan": Sample(np.tan, ((-1.2, 1.2),)),
+    "asin": Sample(np.arcsin, (UNIT,)),
+    "acos": Sample(np.arccos, (UNIT,)),
+    "atan": Sample(np.arctan),
+    "sinh": Sample(np.sinh),
+    "cosh": Sample(np.cosh),
+    "tanh": Sample(np.tanh),
+    "asinh": Sample(np.arcsinh),
+    "acosh": Sample(np.arccosh, ((1.2, 4.0),)),
+    "atanh": Sample(np.arctanh, (UNIT,)),
+    "sigmoid": Sample(_sigmoid),
+    "erf": Sample(sp.erf),
+    "erfc": Sample(sp.erfc),
+    "erfinv": Sample(sp.erfinv, (UNIT,)),
+    "lgamma": Sample(sp.gammaln, (POSITIVE,)),
+    "digamma": Sample(sp.digamma, (POSITIVE,)),
+    "abs": Sample(np.abs),
+    "sign": Sample(np.sign),
+    "floor": Sample(np.floor),
+    "ceil": Sample(np.ceil),
+    "trunc": Sample(np.trunc),
+    "round": Sample(np.round),
+    "frac": Sample(lambda x: x - np.trunc(x)),
+    # activations
+    "relu": Sample(lambda x: np.maximum(x, 0)),
+    "silu": Sample(lambda x: x * _sigmoid(x)),
+    "softsign": Sample(lambda x: x / (1 + np.abs(x))),
+    "mish": Sample(lambda x: x * np.tanh(_softplus(x))),
+    "tanhshrink": Sample(lambda x: x - np.tanh(x)),
+    "hardswish": Sample(lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    "hardsigmoid": Sample(lambda x: np.clip(x / 6 + 0.5, 0, 1)),
+    "log_sigmoid": Sample(lambda x: -np.logaddexp(0, -x)),
+}
