@@ -59,6 +59,22 @@ from .modes import is_grad_enabled as is_grad_enabled
 from .modes import is_inference_mode_enabled as is_inference_mode_enabled
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
+from .random import Generator as Generator
+from .random import default_generator as default_generator
+from .random import fork_rng as fork_rng
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import manual_seed as manual_seed
+from .random import normal as normal
+from .random import rand as rand
+from .random import rand_like as rand_like
+from .random import randint as randint
+from .random import randint_like as randint_like
+from .random import randn as randn
+from .random import randn_like as randn_like
+from .random import randperm as randperm
+from .random import seed as seed
+from .random import set_rng_state as set_rng_state
 from .printing import get_printoptions as get_printoptions
 from .printing import printoptions as printoptions
 from .printing import set_printoptions as set_printoptions
@@ -68,13 +84,17 @@ from .tensor import Tensor as Tensor
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
 from .ops.activation import *  # noqa: F403
 from .ops.arithmetic import *  # noqa: F403
+from .ops.conv import *  # noqa: F403
 from .ops.einsum import *  # noqa: F403
+from .ops.dropout import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.maths import *  # noqa: F403
 from .ops.matmul import *  # noqa: F403
 from .ops.products import *  # noqa: F403
+from .ops.random import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
+from .ops.softmax import *  # noqa: F403
 
 # Above the tensor: networks, optimizers, data, weights.
 # from . import data as data

@@ -276,7 +276,7 @@ class Elementwise(Op):
         cls = next(v for v in values if isinstance(v, Value))
         result = cls._make(made)
         if modes.grad and self.rules and made.dtype.kind == "f":
-            if any(isinstance(v, Value) and v._node is not None for v in values):
+            if any(isinstance(v, Value) and v._source() is not None for v in values):
                 self.attach(result, values, params)
         return result
 

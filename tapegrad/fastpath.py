@@ -146,12 +146,10 @@ def short_way({a}, *, out=None):
                 made = empty(shape, dtype)
                 kernel(x, made, 0, n)
 {result}
-                node = {a}._node
+                node = {a}._node if {a}._view is None else {a}._source()
                 if node is None or not modes.grad{never}:
                     result._node = None
                     return result
-                if {a}._view is not None:
-                    node = {a}._source()
 {entry}
     return general({a}, out=out)
 """
@@ -172,21 +170,15 @@ def short_way({a}, {b}, *, out=None):
                     made = empty(shape, dtype)
                     kernel(x, y, made, 0, n)
 {result}
-                    node = {a}._node
-                    other_node = {b}._node
+                    node = {a}._node if {a}._view is None else {a}._source()
+                    other_node = {b}._node if {b}._view is None else {b}._source()
                     if (node is None and other_node is None) or not modes.grad{never}:
                         result._node = None
                         return result
-                    if node is not None:
-                        if {a}._view is not None:
-                            node = {a}._source()
-                        if node is LEAF:
-                            node = {a}
-                    if other_node is not None:
-                        if {b}._view is not None:
-                            other_node = {b}._source()
-                        if other_node is LEAF:
-                            other_node = {b}
+                    if node is LEAF:
+                        node = {a}
+                    if other_node is LEAF:
+                        other_node = {b}
 {entry}
         elif n < grain and type({b}) in numbers:
             kernel = kernels_an.get(char)
@@ -196,12 +188,10 @@ def short_way({a}, {b}, *, out=None):
                 made = empty(shape, dtype)
                 kernel(x, made, float({b}), 0, n)
 {result_number}
-                node = {a}._node
+                node = {a}._node if {a}._view is None else {a}._source()
                 if node is None or not modes.grad{never}:
                     result._node = None
                     return result
-                if {a}._view is not None:
-                    node = {a}._source()
 {entry_number}
     return general({a}, {b}, out=out)
 """

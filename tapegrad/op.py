@@ -43,6 +43,23 @@ def as_rule(rule: Callable[..., Any] | Rule) -> Rule:
     return rule if isinstance(rule, Rule) else Rule(rule)
 
 
+class _RuleValues:
+    """What the names in a rule stand for. An object, since a closure that calls itself is a reference cycle."""
+
+    __slots__ = ("_given", "_made", "_op")
+
+    def __init__(self, op: Op, *given: Any) -> None:
+        self._op = op
+        self._given = given
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        if name not in self._made:
+            entry, grads, needs, algebra = self._given
+            self._made[name] = self._op._rule_value(entry, name, grads, needs, algebra, self)
+        return self._made[name]
+
+
 class Packed:
     """A saved array in the care of saved_tensors_hooks."""
 
@@ -181,14 +198,7 @@ class Op:
         self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra
     ) -> Callable[[str], Any]:
         """A function from names in a rule to what they stand for, each made once."""
-        made: dict[str, Any] = {}
-
-        def value(name: str) -> Any:
-            if name not in made:
-                made[name] = self._rule_value(entry, name, grads, needs, algebra, value)
-            return made[name]
-
-        return value
+        return _RuleValues(self, entry, grads, needs, algebra)
 
     def _rule_value(
         self,
@@ -325,7 +335,7 @@ class KernelOp(Op):
         outs, extras = self._split(result)
         cls = next(x for x in values if isinstance(x, Value))
         made = [cls._make(o) for o in outs]
-        if modes.grad and any(isinstance(x, Value) and x._node is not None for x in values):
+        if modes.grad and any(isinstance(x, Value) and x._source() is not None for x in values):
             self._track(values, made, params, extras)
         return made[0] if len(self.outputs) == 1 and not isinstance(result, list) else tuple(made)
 
@@ -421,7 +431,7 @@ class ViewOp(Op):
     def __call__(self, x: Any, /, **params: Any) -> Any:
         array = self.forward(x._array, **params)
         node = None
-        if modes.grad and x._node is not None:
+        if modes.grad and x._source() is not None:
             edge = x._edge()
             saved = self.static_saves(x._array)
             node = record(self, (edge,), (x._index,), saved, (), params, ((array.shape, array.dtype),))
@@ -468,7 +478,7 @@ class ViewsOp(Op):
         for m in made:
             m._view.multiple = True
             m._view.recorded = before or x._node is None
-        if before and x._node is not None:
+        if before and x._source() is not None:
             saved = (x._array.shape,) * len(self.slots)
             meta = tuple([(m._array.shape, m._array.dtype) for m in made])
             entry = record(self, (x._edge(),), (x._index,), saved, (), params, meta)

@@ -97,6 +97,8 @@ class Value:
     @classmethod
     def _make(cls, array: np.ndarray, node: Any = None, index: int = 0) -> Any:
         """A Value over an array, which is not copied."""
+        if type(array) is not np.ndarray:
+            array = np.asarray(array)  # kernels read the array object itself: a NumPy scalar would crash them
         made = _new(cls._result)
         made._array = array
         made._char = array.dtype.char if array.flags.c_contiguous else ""

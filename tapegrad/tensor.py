@@ -31,14 +31,16 @@ from .ops.inplace import InplaceMethods, kernel_inplace
 from .ops.maths import MathsMethods
 from .ops.matmul import MatmulMethods
 from .ops.products import ProductMethods
+from .ops.random import RandomMethods
 from .ops.reduce import ReduceMethods
 from .ops.shape import ShapeMethods
+from .ops.softmax import SoftmaxMethods
 from .size import Size
 from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, MatmulMethods, ActivationMethods, ProductMethods, Value
+    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, Value
 ):
     """A multi-dimensional array that records what is done with it.
 
@@ -61,19 +63,19 @@ class Tensor(
     def __init__(self, *data: Any, device: Any = None) -> None:
         pass
 
-    @classmethod
-    def _wrap(cls, array: np.ndarray, requires_grad: bool = False, cls_: Any = None, **kw: Any) -> Any:
+    @staticmethod
+    def _wrap(array: np.ndarray, requires_grad: Any = False, cls: Any = None) -> Any:
         """A leaf over an array, which is not copied; of class ``cls`` if given."""
         made = Tensor._make(array)
-        chosen = kw.get("cls", cls_)
-        if chosen is not None and chosen is not Tensor:
-            made.__class__ = chosen
+        if cls is not None and cls is not Tensor:
+            made.__class__ = cls
         if requires_grad:
             made.requires_grad_()
         return made
 
     def _set_array(self, array: np.ndarray) -> None:
         """Put another array in this tensor's place."""
+        array = np.asarray(array)
         self._array = array
         self._char = array.dtype.char if array.flags.c_contiguous else ""
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..creation import tensor
-from ..ops import randperm
-from ..random import Generator
+from ..random import Generator, randperm
 from ..tensor import Tensor
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..creation import as_tensor
 from ..dtypes import float64
-from ..ops import rand, randint, randperm
-from ..random import Generator
+from ..random import Generator, rand, randint, randperm
 from ..tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)

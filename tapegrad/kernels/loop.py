@@ -160,6 +160,9 @@ class Loop:
         if not outs[0].size:
             return
         operands = (*inputs, *outs)
+        for x in operands:  # anything else than an array would be read as one, and crash
+            if not isinstance(x, np.ndarray) or x.shape != outs[0].shape:
+                raise TypeError(f"kernel {self.name}: expected arrays of shape {outs[0].shape}, got {x!r:.80}")
         alias = alias or (-1,) * len(outs)
         made = plan(operands, alias)
         chars = "".join([x.dtype.char for x in operands])

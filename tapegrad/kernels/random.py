@@ -327,6 +327,27 @@ def poisson(rate, out, key0, key1, offset, start, stop):
                         found = True
 
 
+@kernel
+def search(sums, units, out, n, samples, start, stop):
+    """out[r, s] = first k with units[r, s] * sums[r, n-1] < sums[r, k]: sums are running totals of weights"""
+    for r in range(start, stop):
+        base = r * n
+        total = sums[base + n - 1]
+        for s in range(samples):
+            wanted = units[r * samples + s] * total
+            low, high = 0, n - 1
+            while low < high:
+                middle = (low + high) // 2
+                if sums[base + middle] > wanted:
+                    high = middle
+                else:
+                    low = middle + 1
+            # Rounding at the very end may lead to a weight of zero.
+            while low > 0 and not sums[base + low] > sums[base + low - 1]:
+                low -= 1
+            out[r * samples + s] = low
+
+
 # -- dropout ---------------------------------------------------------------------------------------------
 
 

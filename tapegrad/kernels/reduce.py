@@ -24,6 +24,7 @@ POWERS = Reduction("powers", lambda x, p: formula.power(abs(x), p), numbers=("p"
 EXPONENTIALS = Reduction("exponentials", lambda x, top: _exp(x - top), kept=("top",))
 LARGEST = Reduction("largest", combine="max")
 SMALLEST = Reduction("smallest", combine="min")
+PLAIN = {"add": SUM, "max": LARGEST, "min": SMALLEST}
 LARGEST_MAGNITUDE = Reduction("largest_magnitude", abs, combine="max")
 SMALLEST_MAGNITUDE = Reduction("smallest_magnitude", abs, combine="min")
 

@@ -115,7 +115,7 @@ class Reduction:
     def _rows(self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str) -> None:
         chunk = n if n <= 2 * CHUNK else CHUNK
         chunks = -(-n // chunk)
-        to = out if chunks == 1 else np.empty((outer, chunks), self._wide(compute))
+        to = out if chunks == 1 else np.empty((outer, chunks), self.wide(compute))
         self._launch("rows", compute, [*arrays, *kept, to], [*given, n, chunk], outer * chunks, outer * n)
         if to is not out:
             self._fold(to, out)
@@ -132,7 +132,7 @@ class Reduction:
         chunk = max(CHUNK // width, UNROLL)
         chunk = n if n <= 2 * chunk else chunk
         chunks = -(-n // chunk)
-        wide = self._wide(compute)
+        wide = self.wide(compute)
         to = out if chunks == 1 and out.dtype == wide else np.empty((outer, chunks, inner), wide)
         count = outer * chunks * -(-inner // width)
         numbers = [*given, n, inner, step, chunk, width]
@@ -146,7 +146,7 @@ class Reduction:
         """Few columns: ``fold`` rows at a time are seen as one long row, whose parts are combined at the end."""
         outer, n, inner = sizes
         rows, left = divmod(n, fold)
-        wide = self._wide(compute)
+        wide = self.wide(compute)
         parts = np.empty((outer, fold + (1 if left else 0), inner), wide)
         body = np.empty((outer, fold * inner), wide)
         self._split(arrays, body, (outer, rows, fold * inner), n * inner, given, compute)
@@ -176,7 +176,7 @@ class Reduction:
         made, signature = self.kernel(shape, compute, "".join([a.dtype.char for a in arrays]))
         launch.run(made, signature, [*arrays, *numbers], count, work)
 
-    def _wide(self, compute: str) -> np.dtype:
+    def wide(self, compute: str) -> np.dtype:
         """The type of partial results."""
         return np.dtype("d") if self.combine == "add" else np.dtype(compute)
 

@@ -92,9 +92,8 @@ class BackwardBoundary:
         inputs = _spread(grads, places, self.n_inputs)
         for hook in self.hooks:
             changed = hook(self.module, inputs, outputs)
-            if changed is None or (isinstance(changed, tuple) and all(g is None for g in changed)):
-                continue
-            inputs = _checked(changed, inputs, "grad_input")
+            if changed is not None:
+                inputs = _checked(changed, inputs, "grad_input")
         self.grad_outputs = None
         return tuple(inputs[i] for i in places)
 
@@ -120,10 +119,13 @@ def _spread(grads: Grads, places: list[int], n: int) -> Grads:
 
 
 def _checked(changed: Any, before: Grads, what: str) -> Grads:
-    if not isinstance(changed, tuple):
-        changed = (changed,)
+    if not isinstance(changed, (tuple, list)):
+        raise RuntimeError(
+            f"a backward hook must return None or a tuple of {len(before)} gradients in place of {what}, got "
+            f"{type(changed).__name__}"
+        )
     if len(changed) != len(before):
         raise RuntimeError(
             f"a backward hook returned an invalid number of {what}: got {len(changed)}, but expected {len(before)}"
         )
-    return changed
+    return tuple(changed)

@@ -12,6 +12,10 @@ from .module import Module
 from .parameter import Parameter
 
 
+class MissingKeyError(KeyError, AttributeError):
+    """A ParameterDict does not hold that key. PyTorch raises an AttributeError, every other dict a KeyError."""
+
+
 def _kept(value: Any) -> Any:
     """Tensors become Parameters; other objects are held as they are."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
@@ -103,7 +107,7 @@ class ParameterDict(Module):
 
     def __getitem__(self, key: str) -> Any:
         if self._attribute(key) not in self._keys:
-            raise KeyError(key)
+            raise MissingKeyError(key)
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:

@@ -125,18 +125,18 @@ class Registry:
         if isinstance(value, Parameter):
             self._free(name, "_parameters", "parameters")
             self.register_parameter(name, value)
-        elif isinstance(value, Registry):
-            self._free(name, "_modules", "module")
-            own["_modules"][name] = value
-        elif isinstance(value, Buffer):
-            self._free(name, "_buffers", "buffer")
-            self.register_buffer(name, value, value.persistent)
         elif name in (own.get("_parameters") or ()):
             self._refuse(name, value, "parameter", "nn.Parameter")
             self._parameters[name] = None
+        elif isinstance(value, Registry):
+            self._free(name, "_modules", "module")
+            own["_modules"][name] = value
         elif name in (own.get("_modules") or ()):
             self._refuse(name, value, "child module", "nn.Module")
             self._modules[name] = None
+        elif isinstance(value, Buffer):
+            self._free(name, "_buffers", "buffer")
+            self.register_buffer(name, value, value.persistent)
         elif name in (own.get("_buffers") or ()):
             if not isinstance(value, Tensor):
                 self._refuse(name, value, "buffer", "Tensor, nn.Buffer")

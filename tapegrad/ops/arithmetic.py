@@ -55,7 +55,11 @@ def mul(input, other):
 
 
 @elementwise(
-    kind="float", name="div", input=lambda g, other: g / other, other=lambda g, other, out: -g * (out / other)
+    # The quotient is formed again instead of being saved: programs change results in place.
+    kind="float",
+    name="div",
+    input=lambda g, other: g / other,
+    other=lambda g, input, other: -g * (input / other / other),
 )
 def true_div(input, other):
     """Quotient, elementwise with broadcasting; integers give floating results."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..device import Device, check_device, cpu
+from ..device import check_device, cpu
 from ..op import Op
 from ..tape import Value
 
@@ -39,7 +39,7 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         check_device(device)
-        self.device: Device = cpu
+        self.device = cpu
         self._lock = threading.Lock()
         self._seed = _DEFAULT_SEED
         self._offset = 0

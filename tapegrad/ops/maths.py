@@ -9,7 +9,7 @@ from ..derive import Expr
 from ..fastpath import elementwise
 from ..kernels import formula
 from ..kernels.formula import Scalar, select
-from .arithmetic import where
+from .arithmetic import square, where
 
 __all__ = [
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos",
@@ -176,7 +176,7 @@ def erfc(input):
     return _call("erfc", input)
 
 
-@elementwise(kind="float", input=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2)))
+@elementwise(kind="float", input=lambda g, input: g * (exp(square(erfinv(input))) * (math.sqrt(math.pi) / 2)))
 def erfinv(input):
     """The inverse of erf."""
     return _call("erfinv", input)

@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extrema, moments, and truth over any dimensions."""
+"""Reductions: sums, means, products, norms, log-sum-exp, counting and truth over any dimensions."""
 
 from __future__ import annotations
 
@@ -7,144 +7,409 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, kernels
-from ..kernels import launch_lazily as launch
-from ..op import kernel_op
-from ..tape import Value
-from .arithmetic import div, eq, mul, where
-from .dims import wrap_dim, wrap_dims
-from .maths import exp, log, sqrt
-from .shape import as_expanded, reshape
+from .. import config, dtypes, kernels
+from ..modes import modes
+from ..op import KernelOp, kernel_op
+from ..replay import Algebra
+from ..tape import LEAF, Entry, Value, record
+from .along import widened
+from .arithmetic import div, eq, mul, ne, pow, where
+from .axes import count_of, final_shape, kept, middle, numpy_names, reduced, spread
+from .dims import wrap_dims
+from .maths import abs, exp, sign
+from .out import into
+from .scan import before
+from .shape import flip, permute, reshape
 
 __all__ = [
-    "sum", "nansum", "mean", "nanmean",
+    "sum", "nansum", "mean", "nanmean", "prod", "logsumexp", "count_nonzero", "all", "any",
 ]  # fmt: skip
 
-# -- layout ------------------------------------------------------------------------------------------
+_empty = np.empty
+_builtin_all, _builtin_any = all, any
+
+# -- sum and mean --------------------------------------------------------------------------------------
 
 
-def kept_shape(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with the reduced dimensions as ones."""
-    return tuple(1 if d in dims else n for d, n in enumerate(shape))
+def _sum_of(reduction: Any, x: np.ndarray, dims: tuple[int, ...], shape: Any, dtype: Any, numbers: Any = ()) -> np.ndarray:
+    """A sum in a floating dtype, by kernel."""
+    if not x.size:
+        return np.zeros(shape, dtype)
+    with np.errstate(over="ignore"):
+        if x.dtype.char == "e" or dtype.char == "e":
+            return reduced(reduction, x.astype(np.float32), dims, np.dtype("f"), numbers).astype(dtype).reshape(shape)
+        return reduced(reduction, x, dims, dtype, numbers).reshape(shape)
 
 
-def final_shape(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
-    """The shape of a reduction's result."""
-    return kept_shape(shape, dims) if keepdim else tuple(n for d, n in enumerate(shape) if d not in dims)
+class _Sum(KernelOp):
+    """Sum or mean: its cotangent is one number for all elements that were reduced together."""
+
+    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Any:
+        g, shape = grads[0], entry.saved[0]
+        if algebra.recorded or math.prod(shape) >= config.grain:
+            return super().vjp(entry, grads, needs, algebra)
+        # Small: laid out in full, so that what comes next takes its short way.
+        dims = entry.params["dims"]
+        out = _empty(shape, g.dtype)
+        if len(dims) != len(shape):
+            g = g.reshape([1 if d in dims else n for d, n in enumerate(shape)])
+        out[...] = g / count_of(shape, dims) if self.name == "mean" else g
+        return (out,)
 
 
-def spread(g: Any, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    """A reduction's cotangent, seen once more by every element that was reduced."""
-    return as_expanded(reshape(g, kept_shape(x_shape, dims)), shape=x_shape)
-
-
-def blocked(x: np.ndarray, dims: tuple[int, ...]) -> tuple[np.ndarray, int, int, int]:
-    """The array in C order with the reduced dimensions adjacent: (array, outer, n, inner)."""
-    shape = x.shape
-    span = [d for d in dims if shape[d] != 1]
-    if span and span[-1] - span[0] + 1 != len(span) and all(
-        shape[d] == 1 for d in range(span[0], span[-1]) if d not in span
-    ):
-        pass  # only unit dimensions lie between: already adjacent
-    elif span and span[-1] - span[0] + 1 != len(span):
-        rest = [d for d in range(x.ndim) if d not in dims]
-        x = x.transpose([*rest, *dims])
-        span = list(range(len(rest), x.ndim))
-        shape = x.shape
-    if not x.flags.c_contiguous:
-        x = np.ascontiguousarray(x)
-    if not span:
-        return x, x.size, 1, 1
-    first, last = span[0], span[-1]
-    return x, math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
-
-
-def _sums(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    """Sums over dims in float64, flat."""
-    reduce = kernels.reduce
-    x, outer, n, inner = blocked(x, dims)
-    if inner == 1:
-        if outer < 8 and n > 4 * reduce.CHUNK:
-            return np.array([_long_sum(row) for row in x.reshape(outer, n)], dtype=np.float64)
-        out = np.empty(outer, np.float64)
-        launch(reduce.sum_rows, (x, out, n), outer, x.size)
-        return out
-    out = np.empty(outer * inner, np.float64)
-    width = 512
-    launch(reduce.sum_columns, (x, out, n, inner, width), outer * -(-inner // width), x.size)
-    return out
-
-
-def _long_sum(x: np.ndarray) -> float:
-    reduce = kernels.reduce
-    chunks = -(-x.size // reduce.CHUNK)
-    parts = np.empty(chunks, np.float64)
-    launch(reduce.sum_chunks, (x, parts, x.size, reduce.CHUNK), chunks, x.size)
-    out = np.empty(1, np.float64)
-    reduce.sum_rows(parts, out, chunks, 0, 1)
-    return float(out[0])
-
-
-# -- sum, mean, prod ---------------------------------------------------------------------------------
-
-
-@kernel_op(x=lambda g, x_shape, dims: spread(g, x_shape, dims), node_name="SumBackward0", name="sum")
-def summed(x, *, dims, shape, dtype):
+def _sum(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Sum over dims."""
-    if x.dtype.kind != "f" or x.dtype.char == "e" or not x.size:
-        total = np.sum(x, axis=dims, dtype=np.float32 if x.dtype.char == "e" else dtype)
-        return np.asarray(total).astype(dtype, copy=False).reshape(shape)
-    return _sums(x, dims).astype(dtype).reshape(shape)
+    if x.dtype.kind == "f" and dtype.kind == "f":
+        return _sum_of(kernels.reduce.SUM, x, dims, shape, dtype)
+    return np.asarray(np.sum(x, axis=dims, dtype=dtype)).reshape(shape)
 
 
-def _sum_type(input: Any, dtype: Any) -> dtypes.dtype:
-    if dtype is not None:
-        return dtypes.as_dtype(dtype)
-    have = dtypes.of(input._array)
-    return have if have.is_floating_point else dtypes.int64
+def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
+    """Mean over dims."""
+    total = _sum_of(kernels.reduce.SUM, x, dims, shape, dtype)
+    with np.errstate(all="ignore"):
+        return np.divide(total, count_of(x.shape, dims), out=total)
+
+
+def _mean_rule(g: Any, x_shape: Any, dims: Any) -> Any:
+    return spread(div(g, count_of(x_shape, dims)), x_shape, dims)
+
+
+def _sum_rule(g: Any, x_shape: Any, dims: Any) -> Any:
+    return spread(g, x_shape, dims)
+
+
+# PyTorch has two nodes of each: without dimensions and with.
+summed = _Sum(_sum, {"x": _sum_rule}, ("out",), {}, "SumBackward0", "sum")
+summed_over = _Sum(_sum, {"x": _sum_rule}, ("out",), {}, "SumBackward1", "sum")
+averaged = _Sum(_mean, {"x": _mean_rule}, ("out",), {}, "MeanBackward0", "mean")
+averaged_over = _Sum(_mean, {"x": _mean_rule}, ("out",), {}, "MeanBackward1", "mean")
+
+_short: dict[str, Any] = {}  # by dtype character: the C function that sums one short row
+_whole: dict[Any, dict[str, Any]] = {}  # parameters of a sum over everything
+
+
+def _total(input: Any, op: Any, scale: bool) -> Any:
+    """Sum or mean of all elements of a small contiguous tensor: the usual end of a loss, on the shortest way."""
+    x, char = input._array, input._char
+    kernel = _short.get(char)
+    if kernel is None:
+        kernel = _short[char] = kernels.reduce.SUM.flat(char)
+    made = _empty((), x.dtype)
+    n = x.size
+    kernel(x, made, n, n, 0, 1)
+    if scale:
+        made /= n
+    node = input._node
+    if node is not None:
+        if modes.grad:
+            shape = x.shape
+            params = _whole.get((len(shape), char))
+            if params is None:
+                params = {"dims": tuple(range(len(shape))), "shape": (), "dtype": x.dtype}
+                _whole[len(shape), char] = params
+            node = input._source() if input._view is not None else node
+            edge = input if node is LEAF else node
+            node = record(op, (edge,), (input._index,), (shape,), (), params, (((), x.dtype),))
+        else:
+            node = None
+    return input._make(made, node)
+
+
+def _dim_names(dim: Any, keepdim: Any, given: dict[str, Any], name: str) -> tuple[Any, Any]:
+    """``dim`` and ``keepdim`` under the names that NumPy gives them."""
+    dim, keepdim = given.pop("axis", dim), given.pop("keepdims", keepdim)
+    if given:
+        raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(given))!r}")
+    return dim, keepdim
 
 
 def _converted(input: Any, to: dtypes.dtype) -> Any:
     return input if dtypes.of(input._array) is to else input.to(to)
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def _sum_input(input: Any, dtype: Any) -> Any:
+    """The input in the type of its sum: integers and bools add up in int64."""
+    if dtype is not None:
+        return _converted(input, dtypes.as_dtype(dtype))
+    return input if input._array.dtype.kind == "f" else _converted(input, dtypes.int64)
+
+
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any) -> Any:
     """Sum over all or some dimensions; integers and bools add up in int64."""
-    to = _sum_type(input, dtype)
-    if to.is_floating_point:
-        input = _converted(input, to)
-    shape = input._array.shape
+    if dim is None and dtype is None and out is None and not keepdim and not numpy:
+        if input._char in ("f", "d") and 0 < input._array.size < config.grain:
+            return _total(input, summed, False)
+    if numpy:
+        dim, keepdim = _dim_names(dim, keepdim, numpy, "sum")
+    x = _sum_input(input, dtype)
+    shape = x._array.shape
     dims = wrap_dims(dim, len(shape))
-    result = summed(input, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=to.numpy)
-    return result if out is None else out.copy_(result)
+    op = summed if dim is None and not keepdim else summed_over
+    return into(op(x, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=x._array.dtype), out, "sum")
 
 
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Sum with NaN counted as zero."""
-    return sum(where(eq(input, input), input, 0), dim, keepdim, dtype=dtype)
-
-
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any) -> Any:
     """Mean over all or some dimensions; needs a floating type."""
+    if dim is None and dtype is None and out is None and not keepdim and not numpy:
+        if input._char in ("f", "d") and 0 < input._array.size < config.grain:
+            return _total(input, averaged, True)
+    if numpy:
+        dim, keepdim = _dim_names(dim, keepdim, numpy, "mean")
     to = dtypes.of(input._array) if dtype is None else dtypes.as_dtype(dtype)
     if not to.is_floating_point:
+        word, origin = ("Input", "") if dtype is None else ("Optional", "optional ")
         raise RuntimeError(
-            f"mean(): could not infer output dtype. Input dtype must be a floating point dtype, got: {to.short}. "
-            "Convert with .float() first."
+            f"mean(): could not infer output dtype. {word} dtype must be either a floating point or complex dtype. "
+            f"Got: {to.short}. Convert the input with .float(), or give a floating {origin}dtype."
         )
-    input = _converted(input, to)
+    x = _converted(input, to)
+    shape = x._array.shape
+    dims = wrap_dims(dim, len(shape))
+    op = averaged if dim is None and not keepdim else averaged_over
+    return into(op(x, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=to.numpy), out, "mean")
+
+
+@kernel_op(x=lambda g, x, dims: where(eq(x, x), spread(g, x._array.shape, dims), 0.0), name="nansum")
+def nan_summed(x, *, dims, shape, dtype):
+    """Sum over dims with NaN counted as zero."""
+    return _sum_of(kernels.reduce.NANSUM, x, dims, shape, dtype)
+
+
+@numpy_names
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """Sum with NaN counted as zero."""
+    x = _sum_input(input, dtype)
+    if x._array.dtype.kind != "f":
+        return sum(x, dim, keepdim, out=out)
+    shape = x._array.shape
+    dims = wrap_dims(dim, len(shape))
+    return into(nan_summed(x, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=x._array.dtype), out, "nansum")
+
+
+@numpy_names
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """Mean of what is not NaN."""
+    have = dtypes.of(input._array)
+    if not have.is_floating_point:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {have.short}")
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return into(div(total, sum(eq(input, input), dim, keepdim)), out, "nanmean")
+
+
+# -- products ------------------------------------------------------------------------------------------
+
+
+def _others(x: Any, dims: tuple[int, ...]) -> Any:
+    """The product of all other elements that are reduced together with each: never divided, so right where x is zero."""
+    shape = x._array.shape
+    rest = [d for d in range(len(shape)) if d not in dims]
+    order = [*rest, *dims]
+    rows = reshape(permute(x, order), (*[shape[d] for d in rest], -1 if x._array.size else 0)) if len(dims) != 1 else x
+    along = len(rest) if len(dims) != 1 else dims[0]
+    if not shape:
+        return x.new_ones(())
+    product = mul(before(rows, along), flip(before(flip(rows, along), along), along))
+    if len(dims) == 1:
+        return product
+    return permute(reshape(product, [shape[d] for d in order]), [order.index(d) for d in range(len(shape))])
+
+
+def _product_rule(g: Any, x: Any, dims: Any) -> Any:
+    return mul(spread(g, x._array.shape, dims), _others(x, dims))
+
+
+def _product(x: np.ndarray, *, dims: Any, shape: Any) -> np.ndarray:
+    """Product over dims."""
+    with np.errstate(all="ignore"):
+        result = np.prod(widened(x), axis=dims, dtype=None if x.dtype.kind == "f" else x.dtype)
+        return np.asarray(result).astype(x.dtype, copy=False).reshape(shape)
+
+
+multiplied = KernelOp(_product, {"x": _product_rule}, ("out",), {}, "ProdBackward0", "prod")
+multiplied_over = KernelOp(_product, {"x": _product_rule}, ("out",), {}, "ProdBackward1", "prod")
+
+
+@numpy_names
+def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """Product over all dimensions or over one; integers and bools multiply in int64."""
+    x = _sum_input(input, dtype)
+    shape = x._array.shape
+    if dim is not None and not isinstance(dim, (int, np.integer)):
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
+    dims = wrap_dims(dim, len(shape))
+    op = multiplied if dim is None else multiplied_over
+    return into(op(x, dims=dims, shape=final_shape(shape, dims, keepdim and dim is not None)), out, "prod")
+
+
+# -- log-sum-exp ---------------------------------------------------------------------------------------
+
+
+def _log_sum_exp_rule(g: Any, x: Any, out: Any, dims: Any) -> Any:
+    shape = x._array.shape
+    top = kept(out, shape, dims)
+    # Where nothing but -inf was summed, or where +inf was met, the difference would be NaN.
+    return mul(spread(g, shape, dims), exp(x - where(eq(abs(top), math.inf), 0.0, top)))
+
+
+@kernel_op(x=_log_sum_exp_rule, name="logsumexp")
+def log_sum_exp(x, *, dims, shape):
+    """log of the sum of exp(x) over dims."""
+    if not x.size:
+        return np.full(shape, -math.inf, x.dtype)
+    y, sizes = middle(widened(x), dims)
+    top = np.empty(sizes[0] * sizes[2], y.dtype)
+    kernels.reduce.LARGEST.run([y], top, sizes)
+    with np.errstate(all="ignore"):
+        base = np.where(np.isinf(top), y.dtype.type(0), top)
+        total = np.empty(top.shape, np.float64)
+        kernels.reduce.EXPONENTIALS.run([y], total, sizes, kept=[base])
+        return (np.log(total) + base).astype(x.dtype).reshape(shape)
+
+
+@numpy_names
+def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Logarithm of the sum of the exponentials over dimensions, without overflow."""
+    x = input if input._array.dtype.kind == "f" else input.to(dtypes.get_default_dtype())
+    shape = x._array.shape
+    dims = wrap_dims(dim, len(shape))
+    return into(log_sum_exp(x, dims=dims, shape=final_shape(shape, dims, keepdim)), out, "logsumexp")
+
+
+# -- norms ---------------------------------------------------------------------------------------------
+
+
+def _safe_quotient(a: Any, b: Any) -> Any:
+    """a / b, and zero where b is zero: in every order of derivative."""
+    zero = eq(b, 0)
+    return where(zero, 0.0, div(a, where(zero, 1.0, b)))
+
+
+def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
+    shape = x._array.shape
+    g, norm = kept(g, shape, dims), kept(out, shape, dims)
+    if ord == 0:
+        return mul(mul(x, 0.0), g)
+    if ord == 1:
+        return mul(sign(x), g)
+    if ord == 2:
+        return mul(x, _safe_quotient(g, norm))
+    size = abs(x)
+    if math.isinf(ord):
+        top = where(eq(size, norm), 1.0, where(ne(size, size), where(ne(norm, norm), 1.0, 0.0), 0.0))
+        return mul(mul(sign(x), top), div(g, sum(top, dims, True)))
+    # |x|^(ord-1) has no value at 0 for ord < 1, and no second derivative there for ord < 2.
+    zero = eq(x, 0)
+    power = where(zero, 0.0, pow(where(zero, 1.0, size), ord - 1))
+    return mul(mul(sign(x), power), _safe_quotient(g, pow(where(eq(norm, 0), 1.0, norm), ord - 1) * ne(norm, 0)))
+
+
+@kernel_op(x=_norm_rule, name="linalg_vector_norm")
+def norm_over(x, *, ord, dims, shape):
+    """(sum of |x|^ord)^(1/ord) over dims, with its limits for 0 and the infinities."""
+    reduce = kernels.reduce
+    if not x.size:
+        return np.zeros(shape, x.dtype)
+    y = widened(x)
+    with np.errstate(all="ignore"):
+        if ord == 0:
+            return np.asarray(np.sum(y != 0, axis=dims)).astype(x.dtype).reshape(shape)
+        if math.isinf(ord):
+            by = reduce.LARGEST_MAGNITUDE if ord > 0 else reduce.SMALLEST_MAGNITUDE
+            result = reduced(by, y, dims, y.dtype)
+        elif ord == 1:
+            result = reduced(reduce.MAGNITUDES, y, dims, y.dtype)
+        elif ord == 2:
+            result = np.sqrt(reduced(reduce.SQUARES, y, dims, np.float64))
+        else:
+            result = reduced(reduce.POWERS, y, dims, np.float64, (float(ord),)) ** (1 / ord)
+        return result.astype(x.dtype, copy=False).reshape(shape)
+
+
+def vector_norm(
+    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Any:
+    """The ord-norm of all elements, or over dimensions; its gradient at the origin is zero.
+
+    ``ord`` is any number; RuntimeError for integers and where an empty tensor has no norm.
+    """
+    name = "linalg.vector_norm"
+    array = x._array
+    have = dtypes.of(array)
+    if not have.is_floating_point:
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {have.short}")
+    if isinstance(ord, (bool, str)) or not isinstance(ord, (int, float, np.number)):
+        raise TypeError(f"{name}(): argument 'ord' must be a number, not {type(ord).__name__}")
+    if dtype is not None:
+        to = dtypes.as_dtype(dtype)
+        if not to.is_floating_point:
+            raise RuntimeError(f"{name}: dtype should be floating point or complex. Got {to}")
+        if dtypes.promote_types(have, to) is not to:
+            raise RuntimeError(
+                f"{name}: the dtype of the input ({have.short}) should be convertible without narrowing to the specified "
+                f"dtype ({to.short})"
+            )
+        x = _converted(x, to)
+    dims = wrap_dims(dim, array.ndim)
+    if not array.size and (ord < 0 or math.isinf(ord)):
+        empty = [d for d in dims if not array.shape[d]]
+        if dim is None or (array.ndim and not _builtin_all(n for d, n in enumerate(array.shape) if d in dims)):
+            raise RuntimeError(
+                f"{name} cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
+                if dim is None
+                else f"{name} cannot compute the {ord} norm on the dimension {empty[0]} because this dimension is empty "
+                "and the operation does not have an identity"
+            )
+    shape = final_shape(array.shape, dims, keepdim)
+    return into(norm_over(x, ord=float(ord), dims=dims, shape=shape), out, name)
+
+
+# -- counting and truth --------------------------------------------------------------------------------
+
+
+@kernel_op()
+def nonzeros(x, *, dims, shape):
+    """How many elements are not zero."""
+    return np.asarray(np.count_nonzero(x, axis=dims) if x.ndim else x != 0).astype(np.int64).reshape(shape)
+
+
+@kernel_op()
+def every(x, *, dims, shape, dtype):
+    """Whether all elements are nonzero."""
+    return np.asarray(np.all(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
+
+
+@kernel_op()
+def some(x, *, dims, shape, dtype):
+    """Whether some element is nonzero."""
+    return np.asarray(np.any(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
+
+
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """How many elements are not zero, over all or some dimensions."""
     shape = input._array.shape
     dims = wrap_dims(dim, len(shape))
-    n = math.prod(shape[d] for d in dims)
-    total = summed(input, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=to.numpy)
-    result = div(total, n) if n else mul(total, math.nan)
-    return result if out is None else out.copy_(result)
+    return nonzeros(input, dims=dims, shape=final_shape(shape, dims, False))
 
 
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Mean of what is not NaN."""
-    there = eq(input, input)
-    return div(nansum(input, dim, keepdim, dtype=dtype), sum(there, dim, keepdim))
+def _truth(op: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    shape = input._array.shape
+    dims = wrap_dims(dim, len(shape))
+    # PyTorch keeps uint8, which was its bool once.
+    dtype = np.dtype(np.uint8 if input._array.dtype.char == "B" else np.bool_)
+    return op(input, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=dtype)
+
+
+@numpy_names
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Whether all elements are nonzero, over all or some dimensions."""
+    return into(_truth(every, input, dim, keepdim), out, "all")
+
+
+@numpy_names
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Whether some element is nonzero, over all or some dimensions."""
+    return into(_truth(some, input, dim, keepdim), out, "any")
 
 
 class ReduceMethods:
@@ -152,4 +417,5 @@ class ReduceMethods:
 
     __slots__ = ()
 
-    sum, nansum, mean, nanmean = sum, nansum, mean, nanmean
+    sum, nansum, mean, nanmean, prod = sum, nansum, mean, nanmean, prod
+    logsumexp, count_nonzero, all, any = logsumexp, count_nonzero, all, any

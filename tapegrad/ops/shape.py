@@ -466,7 +466,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """One view per index of a dimension."""
     rank = input._array.ndim
     if not rank:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return unbind_views(input, dim=wrap_dim(dim, rank))
 
 

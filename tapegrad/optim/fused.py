@@ -144,9 +144,8 @@ class Runner:
     def _launch(self, char: str, arrays: list[np.ndarray]) -> None:
         if char != self._char:
             self._prepare(char)
-        chars = (*char * (self._n + 1), *("int",) * len(self.flags), "int", "int")
         size = arrays[0].size
-        kernels.launch.run(self._kernel, chars, (*arrays, self._hyper, *self.flags), size, size)
+        kernels.launch_lazily(self._kernel, (*arrays, self._hyper, *self.flags), size, size)
 
     def _run_copies(self, param: Tensor, grad: Tensor, states: Sequence[Tensor]) -> None:
         """For arrays that kernels do not take (strided, float16, mixed): on copies, written back."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import tapegrad as tg
-import tapegrad.optim
 
 torch = pytest.importorskip("torch")
 

@@ -1,0 +1,46 @@
+"""Values picked by class index along the middle of (outer, n, inner) arrays, as losses over classes need them."""
+
+from __future__ import annotations
+
+from .jit import kernel
+
+
+@kernel
+def class_values(x, target, weight, out, bad, n, inner, ignore, weighted, start, stop):
+    """out[o, j] = -weight[t] * x[o, t, j] for t = target[o, j], 0 where t is ignored
+
+    The range counts (o, j); ``bad[0]`` becomes a target that is out of range.
+    """
+    for r in range(start, stop):
+        t = target[r]
+        out[r] = 0.0
+        if t == ignore:
+            continue
+        if t < 0 or t >= n:
+            bad[0] = t
+            continue
+        o = r // inner
+        value = -x[(o * n + t) * inner + r - o * inner]
+        out[r] = value * weight[t] if weighted else value
+
+
+@kernel
+def class_places(g, target, weight, out, n, inner, ignore, weighted, start, stop):
+    """out[o, t, j] = -weight[t] * g[o, j] for t = target[o, j]; other elements are left as they are"""
+    for r in range(start, stop):
+        t = target[r]
+        if t == ignore:
+            continue
+        o = r // inner
+        value = -g[r]
+        out[(o * n + t) * inner + r - o * inner] = value * weight[t] if weighted else value
+
+
+@kernel
+def class_weights(target, weight, out, n, ignore, weighted, start, stop):
+    """out[r] = weight[target[r]], 0 where the target is ignored or out of range"""
+    for r in range(start, stop):
+        t = target[r]
+        out[r] = 0.0
+        if t != ignore and 0 <= t < n:
+            out[r] = weight[t] if weighted else 1.0

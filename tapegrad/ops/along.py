@@ -1,0 +1,168 @@
+"""One index per element along a dimension: the primitives below gather and scatter.
+
+The index has as many dimensions as the tensor and is nowhere larger than it, except along the dimension.
+It is int64 and in range: the callers check it. What :func:`take_along` reads, :func:`add_along` puts back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import kernels
+from ..op import kernel_op
+from .arithmetic import div, eq, mul, where
+
+_MOVERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_TILE = 64
+
+
+def _cropped(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
+    """The part of x that the index speaks of; all of the dimension itself."""
+    if all(n == m for d, (n, m) in enumerate(zip(x.shape, index.shape, strict=True)) if d != dim):
+        return x
+    return x[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))]
+
+
+def _blocks(shape: tuple[int, ...], dim: int) -> tuple[int, int]:
+    return math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
+
+
+def taken_along(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
+    """x[i, index[i, j, k], k] for dim 1"""
+    out = np.empty(index.shape, x.dtype)
+    if not out.size:
+        return out
+    if not x.ndim:
+        out[...] = x
+        return out
+    x = np.ascontiguousarray(_cropped(x, index, dim))
+    index = np.ascontiguousarray(index)
+    outer, inner = _blocks(index.shape, dim)
+    char, n = _MOVERS[x.itemsize], index.shape[dim]
+    args = (x, index, out, x.shape[dim], n, inner)
+    kernels.launch.run(kernels.index.take_along, (char, "l", char, *["int"] * 5), args, outer * n, out.size)
+    return out
+
+
+def _write(out: np.ndarray, index: np.ndarray, values: np.ndarray, dim: int, name: str) -> None:
+    """Combine values into out where the index says."""
+    if not index.size:
+        return
+    if not out.ndim:
+        _write(out.reshape(1), index.reshape(-1), np.broadcast_to(values, index.shape).reshape(-1), 0, name)
+        return
+    target = _cropped(out, index, dim)
+    char = out.dtype.char
+    work = "f" if char == "e" else "B" if char == "?" else char
+    if name == "put":
+        work = char
+    whole = target
+    if not target.flags.c_contiguous or work != char:
+        whole = target.astype(work, order="C")
+    values = np.ascontiguousarray(np.broadcast_to(values, index.shape), work)
+    outer, inner = _blocks(index.shape, dim)
+    kind = _MOVERS[out.itemsize] if name == "put" else work
+    args = (whole, np.ascontiguousarray(index), values, out.shape[dim], index.shape[dim], inner, _TILE)
+    kernel = getattr(kernels.index, f"{name}_along")
+    kernels.launch.run(kernel, (kind, "l", kind, *["int"] * 6), args, outer * -(-inner // _TILE), index.size)
+    if whole is not target:
+        with np.errstate(over="ignore"):
+            target[...] = whole
+
+
+def _put(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> None:
+    _write(out, index, values, dim, "put")
+
+
+def _add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> None:
+    _write(out, index, values, dim, "add")
+
+
+# -- ops ---------------------------------------------------------------------------------------------
+
+
+@kernel_op(
+    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim), name="gather", node_name="GatherBackward0"
+)
+def take_along(x, index, *, dim):
+    """The elements that the index names, one per element of the index."""
+    return taken_along(x, index, dim)
+
+
+@kernel_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along")
+def add_along(g, index, *, shape, dim):
+    """Zeros of a shape, with the elements of ``g`` added where the index says."""
+    out = np.zeros(shape, g.dtype)
+    _add(out, index, g, dim=dim)
+    return out
+
+
+@kernel_op(
+    x=lambda g, index, dim: put_along(g, index, g.new_zeros(()), dim=dim),
+    values=lambda g, index, dim: take_along(g, index, dim=dim),
+    name="scatter",
+    node_name="ScatterBackward0",
+)
+def put_along(x, index, values, *, dim):
+    """x with ``values`` (broadcast to the index) where the index says; the last one wins."""
+    out = x.copy(order="C")
+    _put(out, index, values, dim=dim)
+    return out
+
+
+@kernel_op(
+    x=lambda g: g,
+    values=lambda g, index, dim: take_along(g, index, dim=dim),
+    name="scatter_add",
+    node_name="ScatterAddBackward0",
+)
+def put_along_adding(x, index, values, *, dim):
+    """x with ``values`` (broadcast to the index) added where the index says."""
+    out = x.copy(order="C")
+    _add(out, index, values, dim=dim)
+    return out
+
+
+put_along.update = _put
+put_along_adding.update = _add
+
+
+def _extreme_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -> tuple[Any, Any]:
+    """Equal shares for all that attain the extreme."""
+    mine = eq(x, out).to(g.dtype)
+    theirs = eq(values, take_along(out, index, dim=dim)).to(g.dtype)
+    share = div(g, put_along_adding(mine, index, theirs, dim=dim))
+    return mul(mine, share), mul(theirs, take_along(share, index, dim=dim))
+
+
+@kernel_op(all=_extreme_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")
+def extreme_along(x, index, values, *, dim, largest):
+    """The largest (or smallest) of each element and of the values that the index sends there."""
+    out = x.copy(order="C")
+    _write(out, index, values, dim, "max" if largest else "min")
+    return out
+
+
+def _product_rule(g: Any, x: Any, index: Any, values: Any, dim: Any) -> tuple[Any, Any]:
+    """The product of the others, also where one factor is zero."""
+    x_zero, v_zero = eq(x, 0), eq(values, 0)
+    count = put_along_adding(x_zero.to(g.dtype), index, v_zero.to(g.dtype), dim=dim)  # zeros among the factors
+    x_safe, v_safe = where(x_zero, 1.0, x), where(v_zero, 1.0, values)
+    rest = product_along(x_safe, index, v_safe, dim=dim)
+    weighted = mul(g, rest)
+    for_full = where(eq(count, 0), weighted, 0.0)
+    for_zero = where(eq(count, 1), weighted, 0.0)
+    gx = where(x_zero, for_zero, div(for_full, x_safe))
+    gv = where(v_zero, take_along(for_zero, index, dim=dim), div(take_along(for_full, index, dim=dim), v_safe))
+    return gx, gv
+
+
+@kernel_op(all=_product_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")
+def product_along(x, index, values, *, dim):
+    """Each element times the values that the index sends there."""
+    out = x.copy(order="C")
+    _write(out, index, values, dim, "multiply")
+    return out

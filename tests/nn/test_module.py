@@ -1,0 +1,540 @@
+"""Module: registration, iteration, state, hooks, copying and printing, beside PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from collections import OrderedDict
+
+import pytest
+
+import tapegrad as tg
+
+torch = pytest.importorskip("torch")
+LIBS = (tg, torch)
+
+
+def net(lib):
+    class Block(lib.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.fc = lib.nn.Linear(n, n)
+            self.scale = lib.nn.Parameter(lib.ones(n))
+            self.register_buffer("seen", lib.zeros(1))
+            self.register_buffer("scratch", lib.zeros(1), persistent=False)
+
+        def forward(self, x):
+            return self.fc(x) * self.scale
+
+    model = lib.nn.Sequential(OrderedDict(a=Block(2), b=lib.nn.Sequential(Block(2), lib.nn.ReLU())))
+    model.tied = model.a.fc
+    model.extra = None
+    return model
+
+
+def agree(observe):
+    """The same observation, or the same class of error, from both libraries."""
+    seen = []
+    for lib in LIBS:
+        try:
+            seen.append(observe(lib))
+        except Exception as err:
+            seen.append(type(err))
+    assert seen[0] == seen[1], seen
+    return seen[0]
+
+
+def names(pairs):
+    return [n for n, _ in pairs]
+
+
+def test_iterators():
+    def observe(lib):
+        m = net(lib)
+        return [
+            names(m.named_parameters()),
+            names(m.named_parameters(prefix="p", recurse=False)),
+            names(m.named_parameters(remove_duplicate=False)),
+            names(m.named_buffers()),
+            names(m.named_children()),
+            names(m.named_modules()),
+            names(m.named_modules(remove_duplicate=False)),
+            names(m.named_modules(prefix="x")),
+            len(list(m.parameters())),
+            len(list(m.buffers(recurse=False))),
+            [type(c).__name__ for c in m.modules()],
+            list(m.state_dict()),
+            list(m.state_dict(prefix="q.")),
+            dict(m.state_dict()._metadata),
+            "a" in dir(m),
+        ]
+
+    agree(observe)
+
+
+def test_printed_forms():
+    def observe(lib):
+        class Odd(lib.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = lib.nn.ModuleDict({"x": lib.nn.Linear(1, 2), "y": lib.nn.ReLU()})
+                self.list = lib.nn.ModuleList([lib.nn.Linear(2, 2) for _ in range(3)] + [lib.nn.Tanh()])
+
+            def extra_repr(self):
+                return "first=1\nsecond=2"
+
+        ps = lib.nn.ParameterList([lib.nn.Parameter(lib.ones(2, 3)), "text"])
+        pd = lib.nn.ParameterDict({"b": lib.nn.Parameter(lib.ones(2)), "a": lib.nn.Parameter(lib.ones(()))})
+        items = [net(lib), Odd(), lib.nn.Sequential(), lib.nn.ModuleList(), lib.nn.Module(), ps, pd, lib.nn.ModuleDict()]
+        p = repr(lib.nn.Parameter(lib.tensor([1.0, 2.0])))
+        return [repr(m).replace("torch.float", "tapegrad.float") for m in items] + [p]
+
+    agree(observe)
+
+
+def test_registration_errors():
+    def attempt(action):
+        return lambda lib: action(lib, net(lib))
+
+    def assign(module, name, value):
+        setattr(module, name, value)
+        return names(module.named_parameters(recurse=False)), names(module.named_children())
+
+    for action in [
+        lambda lib, m: assign(m.a, "scale", lib.ones(2)),
+        lambda lib, m: assign(m.a, "scale", None),
+        lambda lib, m: assign(m.a, "scale", lib.nn.ReLU()),
+        lambda lib, m: assign(m.a, "fc", 3),
+        lambda lib, m: assign(m.a, "fc", None),
+        lambda lib, m: assign(m.a, "fc", lib.nn.Parameter(lib.ones(1))),
+        lambda lib, m: assign(m.a, "seen", 3),
+        lambda lib, m: assign(m.a, "seen", None),
+        lambda lib, m: assign(m.a, "seen", lib.nn.Parameter(lib.ones(1))),
+        lambda lib, m: assign(m.a, "new", lib.ones(1)),
+        lambda lib, m: m.a.register_parameter("scale", lib.nn.Parameter(lib.ones(1))) or list(m.a.state_dict()),
+        lambda lib, m: m.a.register_parameter("forward", lib.nn.Parameter(lib.ones(1))),
+        lambda lib, m: m.a.register_parameter("x.y", None),
+        lambda lib, m: m.a.register_parameter("", None),
+        lambda lib, m: m.a.register_parameter(3, None),
+        lambda lib, m: m.a.register_parameter("w", lib.ones(1)),
+        lambda lib, m: m.a.register_parameter("w", lib.nn.Parameter(lib.ones(1)) * 2),
+        lambda lib, m: m.a.register_buffer("fc", lib.ones(1)),
+        lambda lib, m: m.a.register_buffer("x.y", lib.ones(1)),
+        lambda lib, m: m.a.register_buffer("x", 3),
+        lambda lib, m: m.a.add_module("x", 3),
+        lambda lib, m: m.a.add_module(3, None),
+        lambda lib, m: m.a.add_module("x.y", lib.nn.ReLU()),
+        lambda lib, m: m.a.add_module("scale", lib.nn.ReLU()),
+        lambda lib, m: m.a.missing,
+        lambda lib, m: delattr(m.a, "missing"),
+        lambda lib, m: delattr(m.a, "fc") or names(m.a.named_modules()),
+        lambda lib, m: delattr(m.a, "seen") or list(m.a.state_dict()),
+        lambda lib, m: m.get_submodule("b.0.fc").in_features,
+        lambda lib, m: m.get_submodule("b.7"),
+        lambda lib, m: m.get_submodule("a.scale"),
+        lambda lib, m: m.get_submodule("") is m,
+        lambda lib, m: m.get_parameter("a.scale").shape[0],
+        lambda lib, m: m.get_parameter("a.fc"),
+        lambda lib, m: m.get_parameter("a.nothing"),
+        lambda lib, m: m.get_buffer("a.seen").shape[0],
+        lambda lib, m: m.get_buffer("a.scale"),
+        lambda lib, m: m.set_submodule("b.0.fc", lib.nn.ReLU()) or repr(m),
+        lambda lib, m: m.set_submodule("", lib.nn.ReLU()),
+        lambda lib, m: m.set_submodule("b.new", lib.nn.ReLU()) or names(m.named_modules()),
+        lambda lib, m: m.set_submodule("b.new", lib.nn.ReLU(), strict=True),
+        lambda lib, m: m.train("yes"),
+        lambda lib, m: m.to(lib.int64),
+        lambda lib, m: m.to(surprise=1),
+        lambda lib, m: lib.nn.Module()(1),
+        lambda lib, m: lib.nn.Module(3),
+        lambda lib, m: type(m.to("cpu", lib.float64).a.scale.dtype).__name__,
+    ]:
+        agree(attempt(action))
+
+
+def test_names_move_between_kinds():
+    def observe(lib):
+        m = lib.nn.Module()
+        m.x = 3
+        m.x = lib.nn.Parameter(lib.ones(1))
+        first = names(m.named_parameters())
+        del m.x
+        m.x = lib.nn.ReLU()
+        second = names(m.named_parameters()), names(m.named_children())
+        m.x = lib.nn.Parameter(lib.ones(1))
+        second += names(m.named_parameters()), names(m.named_children())
+        m.y = lib.nn.Buffer(lib.ones(1), persistent=False)
+        m.z = lib.nn.Buffer(lib.ones(1))
+        return first, second, names(m.named_buffers()), list(m.state_dict()), isinstance(m.z, lib.nn.Buffer)
+
+    agree(observe)
+
+
+def test_state_dicts():
+    def loaded(lib, change, **options):
+        m = net(lib)
+        state = OrderedDict((k, v.clone() + 1) for k, v in m.state_dict().items())
+        change(lib, state)
+        result = m.load_state_dict(state, **options)
+        return repr(result), [k for k, v in m.state_dict().items() if k in state and bool((v == state[k]).all())]
+
+    for change in [
+        lambda lib, s: None,
+        lambda lib, s: s.pop("a.scale"),
+        lambda lib, s: s.update(surprise=lib.ones(1)),
+        lambda lib, s: s.update({"b.0.surprise.x": lib.ones(1)}),
+        lambda lib, s: s.update({"a.scale": lib.ones(3)}),
+        lambda lib, s: s.update({"a.scale": 3.0}),
+        lambda lib, s: s.update({"a.seen": lib.ones(1, dtype=lib.float64) * 7}),
+    ]:
+        for options in ({}, {"strict": False}, {"assign": True}):
+            agree(lambda lib, c=change, o=options: loaded(lib, c, **o))
+    agree(lambda lib: net(lib).load_state_dict([1]))
+
+
+def test_assign_takes_the_tensors():
+    def observe(lib):
+        m = lib.nn.Linear(2, 2)
+        m.weight.requires_grad_(False)
+        state = {"weight": lib.ones(2, 2), "bias": lib.nn.Parameter(lib.ones(2))}
+        m.load_state_dict(state, assign=True)
+        state["weight"].fill_(5.0)
+        return m.weight.tolist(), m.weight.requires_grad, m.bias is state["bias"], m.bias.requires_grad
+
+    agree(observe)
+
+
+def test_state_hooks():
+    def observe(lib):
+        m = net(lib)
+        log = []
+        m.register_state_dict_pre_hook(lambda mod, prefix, keep: log.append(("pre", prefix, keep)))
+        m.a.register_state_dict_post_hook(lambda mod, s, prefix, meta: s.update({prefix + "added": 1}))
+        m.a.register_load_state_dict_pre_hook(lambda mod, s, prefix, *rest: s.pop(prefix + "added", None))
+        m.register_load_state_dict_post_hook(lambda mod, keys: log.append(("post", list(keys.missing_keys))))
+        state = m.state_dict()
+        result = m.load_state_dict(state)
+        return list(state), log, repr(result)
+
+    agree(observe)
+
+
+def test_extra_state():
+    def observe(lib):
+        class Counting(lib.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.count = 0
+
+            def get_extra_state(self):
+                return {"count": self.count}
+
+            def set_extra_state(self, state):
+                self.count = state["count"]
+
+        a, b = Counting(), Counting()
+        a.count = 5
+        state = a.state_dict()
+        b.load_state_dict(state)
+        return list(state), b.count, list(b.load_state_dict({}, strict=False).missing_keys)
+
+    agree(observe)
+
+
+def test_conversion_keeps_identity_and_gradients():
+    def observe(lib):
+        m = lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.BatchNorm1d(2))
+        w, stat = m[0].weight, m[1].running_mean
+        m[0](lib.ones(1, 2)).sum().backward()
+        m.double()
+        return [
+            m[0].weight is w,
+            str(w.dtype).rpartition(".")[2],
+            str(w.grad.dtype).rpartition(".")[2],
+            m[1].running_mean is stat,
+            str(m[1].num_batches_tracked.dtype).rpartition(".")[2],
+            w.is_leaf and w.requires_grad,
+            str(m.half()[0].weight.dtype).rpartition(".")[2],
+            str(m.to(lib.ones(1, dtype=lib.float64))[1].running_var.dtype).rpartition(".")[2],
+            str(m.type(lib.float32)[1].running_var.dtype).rpartition(".")[2],
+        ]
+
+    agree(observe)
+
+
+def test_other_devices_are_refused():
+    for action in (lambda m: m.to("cuda"), lambda m: m.cuda(), lambda m: tg.nn.Linear(1, 1, device="cuda")):
+        with pytest.raises(RuntimeError, match="cpu|CPU"):
+            action(tg.nn.ReLU())
+
+
+def test_copies_and_pickles():
+    m = net(tg)
+    m.a.fc.bias.requires_grad = False
+    layers = tg.nn.Sequential(m.a.fc, tg.nn.ReLU())
+    for twin, source in ((copy.deepcopy(m), m), (pickle.loads(pickle.dumps(layers)), layers)):
+        for p, q in zip(twin.parameters(), source.parameters(), strict=True):
+            assert p is not q
+            assert p.tolist() == q.tolist()
+            assert p.requires_grad == q.requires_grad
+            assert type(p) is tg.nn.Parameter
+    twin = copy.deepcopy(m)
+    assert twin.tied is twin.a.fc
+    assert twin.tied is not m.tied
+    shallow = copy.copy(m)
+    assert shallow.a is m.a
+
+
+def test_forward_hooks():
+    def observe(lib):
+        m = lib.nn.Linear(1, 1)
+        log = []
+        m.register_forward_hook(lambda mod, args, out: log.append("one"))
+        m.register_forward_hook(lambda mod, args, out: log.append("zero"), prepend=True)
+        m.register_forward_hook(lambda mod, args, kw, out: log.append(sorted(kw)), with_kwargs=True)
+        m.register_forward_pre_hook(lambda mod, args: log.append("pre") or (args[0] * 2,))
+        m.register_forward_pre_hook(lambda mod, args, kw: (args, {}), with_kwargs=True, prepend=True)
+        m(lib.ones(1, 1), surprise=3)
+        with m.register_forward_hook(lambda mod, args, out: out * 0):
+            inside = m(lib.ones(1, 1)).tolist()
+        outside = m(lib.zeros(1, 1)).tolist() == m.bias.reshape(1, 1).tolist()
+        return log, inside, outside
+
+    agree(observe)
+
+
+def test_always_called_hooks():
+    def observe(lib):
+        class Bad(lib.nn.Module):
+            def forward(self, x):
+                raise ValueError("no")
+
+        m, log = Bad(), []
+        m.register_forward_hook(lambda mod, args, out: log.append("not run"))
+        m.register_forward_hook(lambda mod, args, out: log.append(out), always_call=True)
+        with pytest.raises(ValueError, match="no"):
+            m(1)
+        return log
+
+    agree(observe)
+
+
+def test_backward_hooks():
+    def observe(lib, many=False, constant=False):
+        class Two(lib.nn.Module):
+            def forward(self, x, k, y):
+                return x * y * k, x + y
+
+        m, log = Two(), []
+        x, y = lib.tensor([1.0, 2.0], requires_grad=not constant), lib.tensor([3.0, 4.0], requires_grad=not constant)
+
+        def values(grads):
+            return [None if g is None else g.tolist() for g in grads]
+
+        m.register_full_backward_pre_hook(lambda mod, go: log.append(("pre", values(go))) or (go[0] * 2, go[1]))
+        m.register_full_backward_hook(lambda mod, gi, go: log.append(("post", values(gi), values(go))))
+        m.register_full_backward_hook(lambda mod, gi, go: (gi[0] * 10, None, gi[2]), prepend=True)
+        a, b = m(x, 2.0, y)
+        if constant:
+            return a.requires_grad, log
+        (a.sum() + b.sum() if many else a.sum()).backward()
+        return log, x.grad.tolist(), y.grad.tolist()
+
+    agree(observe)
+    agree(lambda lib: observe(lib, many=True))
+    agree(lambda lib: observe(lib, constant=True))
+
+
+def test_backward_hook_errors():
+    def observe(lib, hook):
+        m = lib.nn.Linear(1, 1)
+        m.register_full_backward_hook(hook)
+        x = lib.ones(1, 1, requires_grad=True)
+        m(x).sum().backward()
+        return x.grad is not None
+
+    agree(lambda lib: observe(lib, lambda m, gi, go: (gi[0], gi[0])))
+    agree(lambda lib: observe(lib, lambda m, gi, go: gi[0]))
+    agree(lambda lib: observe(lib, lambda m, gi, go: (None,)))
+
+    def mixed(lib):
+        m = lib.nn.Linear(1, 1)
+        m.register_full_backward_hook(lambda *a: None)
+        m.register_backward_hook(lambda *a: None)
+
+    agree(mixed)
+
+
+def test_hooks_for_all_modules():
+    import torch.nn.modules.module as theirs
+
+    import tapegrad.nn.calls as mine
+
+    log = {tg: [], torch: []}
+    for lib, source in ((tg, mine), (torch, theirs)):
+        seen = log[lib]
+        handles = [
+            source.register_module_forward_pre_hook(lambda m, a, s=seen: s.append(("before", type(m).__name__))),
+            source.register_module_forward_hook(lambda m, a, o, s=seen: s.append(("after", type(m).__name__))),
+            source.register_module_full_backward_hook(lambda m, i, o, s=seen: s.append(("back", type(m).__name__))),
+        ]
+        model = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Tanh())
+        model(lib.ones(1, 1, requires_grad=True)).sum().backward()
+        for h in handles:
+            h.remove()
+        model(lib.ones(1, 1))
+    assert log[tg] == log[torch]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_old_backward_hooks():
+    def observe(lib):
+        m, log = lib.nn.ReLU(), []
+        m.register_backward_hook(lambda mod, gi, go: log.append((gi[0].tolist(), go[0].tolist())))
+        x = lib.tensor([1.0, -1.0], requires_grad=True)
+        (m(x * 2) * 3).sum().backward()
+        return log, x.grad.tolist()
+
+    agree(observe)
+
+
+def test_hooked_calls_leave_nothing_behind():
+    gc.collect()
+    gc.disable()
+    try:
+        m = tg.nn.Linear(2, 2)
+        m.register_full_backward_hook(lambda *a: None)
+        m.register_load_state_dict_pre_hook(lambda *a: None)
+        x = tg.ones(1, 2, requires_grad=True)
+        out = m(x)
+        graph, module = weakref.ref(out), weakref.ref(m)
+        out.sum().backward()
+        del out
+        assert graph() is None
+        del m
+        assert module() is None
+    finally:
+        gc.enable()
+
+
+def test_containers():
+    nn_cases = [
+        lambda lib, s: type(s[1:]).__name__ + str([type(m).__name__ for m in s[1:]]),
+        lambda lib, s: type(s[-1]).__name__,
+        lambda lib, s: s[5],
+        lambda lib, s: s.insert(1, lib.nn.Sigmoid()) and repr(s),
+        lambda lib, s: s.insert(-1, lib.nn.Sigmoid()) and repr(s),
+        lambda lib, s: s.insert(9, lib.nn.Sigmoid()),
+        lambda lib, s: s.insert(0, "x"),
+        lambda lib, s: s.append("x"),
+        lambda lib, s: repr(s + lib.nn.Sequential(lib.nn.Sigmoid())),
+        lambda lib, s: s + [1],
+        lambda lib, s: repr(s * 2),
+        lambda lib, s: s * 0,
+        lambda lib, s: s * "x",
+        lambda lib, s: repr(s.extend(lib.nn.Sequential(lib.nn.Sigmoid()))),
+        lambda lib, s: type(s.pop(1)).__name__ + repr(s),
+        lambda lib, s: s.__delitem__(0) or repr(s),
+        lambda lib, s: s.__delitem__(slice(0, 2)) or repr(s),
+        lambda lib, s: s.__setitem__(1, lib.nn.Sigmoid()) or repr(s),
+        lambda lib, s: s.__iadd__(lib.nn.Sequential(lib.nn.Sigmoid())) and repr(s),
+        lambda lib, s: s.__imul__(2) and repr(s),
+    ]
+    for case in nn_cases:
+        agree(lambda lib, c=case: c(lib, lib.nn.Sequential(lib.nn.ReLU(), lib.nn.Tanh(), lib.nn.Linear(1, 2))))
+    list_cases = [
+        lambda lib, s: repr(s[::2]),
+        lambda lib, s: s[7],
+        lambda lib, s: s.insert(1, lib.nn.Sigmoid()) or repr(s),
+        lambda lib, s: repr(s + [lib.nn.Sigmoid()]),
+        lambda lib, s: s.extend(3),
+        lambda lib, s: repr(s.extend([lib.nn.Sigmoid()])),
+        lambda lib, s: type(s.pop(-1)).__name__ + repr(s),
+        lambda lib, s: s.__delitem__(0) or repr(s),
+        lambda lib, s: s.__setitem__(0, lib.nn.Sigmoid()) or repr(s),
+        lambda lib, s: s(1),
+    ]
+    for case in list_cases:
+        agree(lambda lib, c=case: c(lib, lib.nn.ModuleList([lib.nn.ReLU(), lib.nn.Tanh(), lib.nn.Linear(1, 2)])))
+    dict_cases = [
+        lambda lib, d: (list(d.keys()), [type(v).__name__ for v in d.values()], "x" in d, len(d), list(d)),
+        lambda lib, d: d.update({"z": lib.nn.Sigmoid()}) or repr(d),
+        lambda lib, d: d.update([("z", lib.nn.Sigmoid())]) or repr(d),
+        lambda lib, d: d.update(3),
+        lambda lib, d: d.update([("z",)]),
+        lambda lib, d: type(d.pop("x")).__name__ + repr(d),
+        lambda lib, d: d.clear() or repr(d),
+        lambda lib, d: d["nope"],
+        lambda lib, d: d.__setitem__("keys", lib.nn.ReLU()),
+    ]
+    for case in dict_cases:
+        agree(lambda lib, c=case: c(lib, lib.nn.ModuleDict({"x": lib.nn.ReLU(), "y": lib.nn.Tanh()})))
+
+
+def test_parameter_containers():
+    def p(lib, *v):
+        return lib.nn.Parameter(lib.tensor(list(v)))
+
+    for case in [
+        lambda lib, s: [x.tolist() for x in s[1:]],
+        lambda lib, s: s[-1].tolist(),
+        lambda lib, s: s[9],
+        lambda lib, s: names(s.append(lib.ones(1)).named_parameters()),
+        lambda lib, s: names(s.extend([p(lib, 5.0)]).named_parameters()),
+        lambda lib, s: s.extend(3),
+        lambda lib, s: s.__setitem__(0, p(lib, 9.0)) or s[0].tolist(),
+        lambda lib, s: len(s),
+        lambda lib, s: s(1),
+        lambda lib, s: repr(copy.deepcopy(s)).replace("torch", "tapegrad"),
+    ]:
+        agree(lambda lib, c=case: c(lib, lib.nn.ParameterList([p(lib, 1.0), p(lib, 2.0, 3.0)])))
+    for case in [
+        lambda lib, d: (list(d.keys()), [v.tolist() for v in d.values()], "x" in d, len(d), list(d), list(reversed(d))),
+        lambda lib, d: d["nope"],
+        lambda lib, d: d[3],
+        lambda lib, d: d.get("nope", 5),
+        lambda lib, d: d.setdefault("q", p(lib, 5.0)).tolist(),
+        lambda lib, d: d.pop("x").tolist() + names(d.named_parameters()),
+        lambda lib, d: d.popitem()[0],
+        lambda lib, d: names((d | lib.nn.ParameterDict({"z": p(lib, 1.0)})).named_parameters()),
+        lambda lib, d: names(d.copy().named_parameters()),
+        lambda lib, d: names(d.fromkeys(["m", "n"], p(lib, 1.0)).named_parameters()),
+        lambda lib, d: d.clear() or len(d),
+        lambda lib, d: d.update({"z": lib.ones(1), "b": lib.ones(1)}) or names(d.named_parameters()),
+        lambda lib, d: d(1),
+    ]:
+        agree(lambda lib, c=case: c(lib, lib.nn.ParameterDict({"y": p(lib, 1.0), "x": p(lib, 2.0)})))
+
+
+def test_parameters():
+    def observe(lib):
+        t = lib.tensor([1.0, 2.0])
+        p = lib.nn.Parameter(t)
+        t[0] = 5.0
+        with lib.no_grad():
+            q = lib.nn.Parameter(lib.ones(1))
+        twin = copy.deepcopy(p)
+        return [
+            p.tolist(), q.requires_grad, p.is_leaf, type(p * 2).__name__ == "Parameter", twin.requires_grad,
+            lib.nn.Parameter().shape[0], lib.nn.Parameter(lib.tensor([1]), requires_grad=False).tolist(),
+            type(pickle.loads(pickle.dumps(p))).__name__, isinstance(p, lib.Tensor), type(p.detach()).__name__,
+            type(p.data).__name__,
+        ]  # fmt: skip
+
+    agree(observe)
+    agree(lambda lib: lib.nn.Parameter(lib.tensor([1])))
+
+
+def test_apply_and_modes():
+    def observe(lib):
+        m, log = net(lib), []
+        m.apply(lambda x: log.append(type(x).__name__))
+        m.b.eval()
+        modes = [x.training for x in m.modules()]
+        m.requires_grad_(False)
+        m.train()
+        return log, modes, [p.requires_grad for p in m.parameters()], m.zero_grad()
+
+    agree(observe)
