@@ -340,7 +340,7 @@ class Elementwise(Op):
     def _check_out(self, out: Any, shape: tuple[int, ...], result: dtypes.dtype, values: Sequence[Any]) -> np.ndarray:
         if not isinstance(out, Value):
             raise TypeError(f"{self.name}(): argument 'out' must be a tensor, not {type(out).__name__}")
-        if modes.grad and any(isinstance(v, Value) and v._node is not None for v in (*values, out)):
+        if modes.grad and any(isinstance(v, Value) and v._source() is not None for v in (*values, out)):
             raise RuntimeError(
                 f"{self.name}(): functions with out=... arguments don't support automatic differentiation, "
                 "but one of the arguments requires grad. Leave out= away, or use no_grad()."

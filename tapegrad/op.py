@@ -335,7 +335,7 @@ class KernelOp(Op):
         outs, extras = self._split(result)
         cls = next(x for x in values if isinstance(x, Value))
         made = [cls._make(o) for o in outs]
-        if modes.grad and any(isinstance(x, Value) and x._source() is not None for x in values):
+        if modes.grad and self.rules and any(isinstance(x, Value) and x._source() is not None for x in values):
             self._track(values, made, params, extras)
         return made[0] if len(self.outputs) == 1 and not isinstance(result, list) else tuple(made)
 
@@ -438,7 +438,7 @@ class ViewOp(Op):
         made = x._make(array, node)
         made._version = x._version
         under = x._view
-        recorded = modes.grad or x._node is None
+        recorded = modes.grad or x._source() is None
         if under is None:
             made._view = View(x, ((self, params),), recorded, self.multiple)
         else:

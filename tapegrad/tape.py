@@ -120,7 +120,7 @@ class Value:
     def _edge(self) -> Any:
         """What an entry that used this value points to: an Entry, this leaf, or None."""
         node = self._node if self._view is None else self._source()
-        return self if node is LEAF else node
+        return self if node is LEAF else node  # None for a constant
 
     def _bump(self, op: str = "in-place operation") -> None:
         """Count an in-place change, so that a saved older state is noticed."""

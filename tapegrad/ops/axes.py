@@ -76,6 +76,16 @@ def middle(x: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, tuple[int, i
     return x, _sizes(x.shape, runs[0] if runs else (x.ndim, x.ndim))
 
 
+def lane(x: np.ndarray, dim: int) -> tuple[np.ndarray, tuple[int, int, int]]:
+    """A contiguous array and its (outer, n, inner) about one dimension; a 0-d array is a lane of one."""
+    return middle(x, (dim,) if x.ndim else ())
+
+
+def widened(x: np.ndarray) -> np.ndarray:
+    """float16 as float32, everything else as it is: what kernels compute with."""
+    return x.astype(np.float32) if x.dtype.char == "e" else x
+
+
 def _sizes(shape: tuple[int, ...], run: tuple[int, int]) -> tuple[int, int, int]:
     first, last = run
     return math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])

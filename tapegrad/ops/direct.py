@@ -52,13 +52,13 @@ class DirectOp(KernelOp):
         result._view = None
         if modes.grad:
             for v in values:
-                if v is not None and v._node is not None:
+                if v is not None and v._source() is not None:
                     result._node = self._recorded(values, params, array)
                     break
         return result
 
     def _recorded(self, values: Sequence[Any], params: dict[str, Any], out: np.ndarray) -> Entry | None:
-        edges = tuple([None if v is None or v._node is None else v._edge() for v in values])
+        edges = tuple([None if v is None else v._edge() for v in values])
         needs = tuple([e is not None for e in edges])
         kept = self._kept.get(needs)
         if kept is None:

@@ -27,7 +27,7 @@ def fused(
         op = kernel_op(outputs=outputs, name=name)(forward)
 
         def call(*values: Any, **params: Any) -> Any:
-            if modes.grad and any(isinstance(v, Value) and v._node is not None for v in values):
+            if modes.grad and any(isinstance(v, Value) and v._source() is not None for v in values):
                 return expression(*values, **params)
             return op(*values, **params)
 

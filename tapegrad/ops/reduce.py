@@ -12,9 +12,8 @@ from ..modes import modes
 from ..op import KernelOp, kernel_op
 from ..replay import Algebra
 from ..tape import LEAF, Entry, Value, record
-from .along import widened
 from .arithmetic import div, eq, mul, ne, pow, where
-from .axes import count_of, final_shape, kept, middle, numpy_names, reduced, spread
+from .axes import count_of, final_shape, kept, middle, numpy_names, reduced, spread, widened
 from .dims import wrap_dims
 from .maths import abs, exp, sign
 from .out import into
@@ -100,7 +99,7 @@ def _total(input: Any, op: Any, scale: bool) -> Any:
     kernel(x, made, n, n, 0, 1)
     if scale:
         made /= n
-    node = input._node
+    node = input._node if input._view is None else input._source()
     if node is not None:
         if modes.grad:
             shape = x.shape
@@ -108,7 +107,6 @@ def _total(input: Any, op: Any, scale: bool) -> Any:
             if params is None:
                 params = {"dims": tuple(range(len(shape))), "shape": (), "dtype": x.dtype}
                 _whole[len(shape), char] = params
-            node = input._source() if input._view is not None else node
             edge = input if node is LEAF else node
             node = record(op, (edge,), (input._index,), (shape,), (), params, (((), x.dtype),))
         else:

@@ -10,14 +10,14 @@ import numpy as np
 from .. import dtypes, kernels, return_types
 from ..op import kernel_op
 from ..tape import Value
-from .along import lane, returned, widened
+from .along import add_along
 from .arithmetic import add, div, eq, logical_xor, mul, sub, where
-from .axes import numpy_names
+from .axes import lane, numpy_names, widened
 from .dims import wrap_dim
 from .inplace import kernel_inplace
 from .maths import exp
 from .out import into
-from .shape import cat, narrow, reshape
+from .shape import cat, clone, narrow, reshape
 
 __all__ = [
     "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "diff", "trapezoid", "trapz", "cumulative_trapezoid",
@@ -95,8 +95,8 @@ def _log_sum_exp_rule(g: Any, x: Any, out: Any, dim: int) -> Any:
     # exp(out[k] - out[k+1]) is at most 1, so the sum over all later places cannot overflow.
     empty = eq(out, -math.inf)
     safe = where(empty, 0.0, out)
-    following = moved(safe, dim=dim, by=-1)
-    factor = where(empty, 0.0, exp(where(eq(following, math.inf), 0.0, safe - following)))
+    step = safe - moved(safe, dim=dim, by=-1)  # NaN between two infinities, and meaningless at the last place
+    factor = where(empty, 0.0, exp(where(step <= 0, step, 0.0)))
     return mul(where(empty, 0.0, exp(x - safe)), recurrence(factor, g, dim=dim, reverse=True))
 
 
@@ -115,7 +115,7 @@ def _extremes(which: str, x: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _extremes_rule(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
-    return returned(gs[0], indices, shape=x_shape, dim=dim)
+    return add_along(gs[0], indices, shape=x_shape, dim=dim)
 
 
 @kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummax")
@@ -183,6 +183,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     for name, x in (("prepend", prepend), ("append", append)):
         if x is not None:
             _check_joinable(input, x, d, name)
+    if not n:
+        return into(clone(input), out, "diff")
     parts = [x for x in (prepend, input, append) if x is not None]
     result = cat(parts, d) if len(parts) > 1 else input
     difference = logical_xor if input._array.dtype.char == "?" else sub

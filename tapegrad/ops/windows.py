@@ -67,3 +67,76 @@ def _geo(w: Windows) -> np.ndarray:
     made = np.array(numbers, dtype=np.int64)
     made.flags.writeable = False
     return made
+
+
+class Spans:
+    """Pooling windows: per dimension where each starts, ends, and how many elements it counts as.
+
+    Made by :func:`pooling_spans` and :func:`adaptive_spans`; equal arguments give the same object.
+    """
+
+    __slots__ = ("dilation", "key", "out", "size", "table")
+
+    def __init__(
+        self,
+        key: tuple[Any, ...],
+        size: tuple[int, ...],
+        rows: list[tuple[list[int], list[int], list[int]]],
+        dilation: tuple[int, ...],
+    ) -> None:
+        self.key = key
+        self.size = size
+        self.out = tuple([len(starts) for starts, _, _ in rows])
+        more = 3 - len(size)
+        rows = [([0], [1], [1])] * more + rows
+        head = [(1,) * more + size, [len(starts) for starts, _, _ in rows], (1,) * more + dilation]
+        numbers = [n for part in head for n in part] + [n for three in rows for part in three for n in part]
+        self.table = np.array(numbers, dtype=np.int64)
+        self.table.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spans) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Spans{self.key}"
+
+
+@lru_cache(maxsize=1024)
+def pooling_spans(w: Windows, count_padding: bool) -> Spans:
+    """Windows clipped to the input; counted with their part of the padding, or without."""
+    rows = []
+    for n, m, k, s, p, d in zip(*w, strict=True):
+        starts, ends, counts = [], [], []
+        for t in range(m):
+            a = t * s - p
+            b = a + d * (k - 1) + 1
+            padded = min(b, n + p)
+            first = a if a >= 0 else a + -(-(-a) // d) * d  # the first tap within the input
+            starts.append(min(first, n - 1))
+            ends.append(max(min(b, n), min(first, n - 1)))
+            counts.append(padded - a if count_padding else ends[-1] - max(a, 0))
+        rows.append((starts, ends, counts))
+    return Spans(("pooling", w, count_padding), w.size, rows, w.dilation)
+
+
+@lru_cache(maxsize=1024)
+def adaptive_spans(size: tuple[int, ...], out: tuple[int, ...]) -> Spans:
+    """As many windows as asked for, as equal as can be, overlapping where sizes do not divide."""
+    rows = []
+    for n, m in zip(size, out, strict=True):
+        starts = [t * n // m for t in range(m)]
+        ends = [-(-(t + 1) * n // m) for t in range(m)]
+        rows.append((starts, ends, [b - a for a, b in zip(starts, ends, strict=True)]))
+    return Spans(("adaptive", size, out), size, rows, (1,) * len(size))
+
+
+def pooled_size(name: str, n: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """The number of windows along one dimension; in ceil mode the last may hang over the end."""
+    room = n + 2 * padding - dilation * (kernel - 1) - 1
+    out = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (out - 1) * stride >= n + padding:
+        out -= 1  # it would start in the padding behind
+    return out
