@@ -83,17 +83,30 @@ from .tensor import Tensor as Tensor
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
 from .ops.activation import *  # noqa: F403
+from .ops.adaptive import *  # noqa: F403
 from .ops.arithmetic import *  # noqa: F403
 from .ops.conv import *  # noqa: F403
-from .ops.einsum import *  # noqa: F403
+from .ops.diagonals import *  # noqa: F403
 from .ops.dropout import *  # noqa: F403
+from .ops.einsum import *  # noqa: F403
+from .ops.embed import *  # noqa: F403
+from .ops.extrema import *  # noqa: F403
+from .ops.gather import *  # noqa: F403
 from .ops.index import *  # noqa: F403
+from .ops.layer_norm import *  # noqa: F403
+from .ops.masks import *  # noqa: F403
 from .ops.maths import *  # noqa: F403
 from .ops.matmul import *  # noqa: F403
+from .ops.moments import *  # noqa: F403
+from .ops.norm import *  # noqa: F403
+from .ops.pick import *  # noqa: F403
+from .ops.pool import *  # noqa: F403
 from .ops.products import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
+from .ops.scan import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
+from .ops.shuffle import *  # noqa: F403
 from .ops.softmax import *  # noqa: F403
 
 # Above the tensor: networks, optimizers, data, weights.

@@ -193,8 +193,10 @@ def derived_rules(formula: Callable[..., Any], inputs: tuple[str, ...], params: 
     """A rule per input of a formula, by reverse mode over it."""
     symbols = {name: Expr.symbol(name) for name in (*inputs, *params)}
     result = formula(*[symbols[n] for n in inputs], **{n: symbols[n] for n in params})
+    if isinstance(result, (bool, int, float)):
+        return {}
     if not isinstance(result, Expr):
-        return {}  # a constant
+        raise TypeError(f"a formula must return one expression of its parameters, not {type(result).__name__}")
     wanted = [symbols[n] for n in inputs]
     found = result.cotangents(Expr.symbol("g"), wanted)
     rules = {}

@@ -159,7 +159,7 @@ class Vjp:
     @staticmethod
     def _out_dtype(entry: Entry, j: int, shape: tuple[int, ...], dtype: np.dtype) -> np.dtype:
         edge = entry.edges[j]
-        to_shape, to = edge.meta[entry.indices[j]] if type(edge) is Entry else (edge._array.shape, edge._array.dtype)
+        to_shape, to = edge.output(entry.indices[j]) if type(edge) is Entry else (edge._array.shape, edge._array.dtype)
         # What will be summed over broadcast dimensions is summed before it is narrowed.
         return to if to_shape == shape else dtype
 
@@ -193,6 +193,10 @@ def run_loop(
     loop.run(compute.char, [a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays], outs, numbers, alias)
 
 
+# What these names stand for in a rule: the cotangent (or all of them), the result, and which inputs need a gradient.
+_MEANT = ("g", "gs", "out", "needs")
+
+
 class Elementwise(Op):
     """An elementwise op; its public face is the function that :func:`elementwise` returns."""
 
@@ -208,9 +212,16 @@ class Elementwise(Op):
         inputs, params = [], []
         self.defaults: dict[str, Any] = {}
         for key, p in inspect.signature(formula).parameters.items():
+            if key in _MEANT or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                raise TypeError(
+                    f"op {formula.__name__}: a formula's parameters are single operands, and none can be called "
+                    f"{', '.join(_MEANT)}, which mean something in its rules; got {p}"
+                )
             (params if p.kind is p.KEYWORD_ONLY else inputs).append(key)
             if p.default is not p.empty:
                 self.defaults[key] = p.default
+        if not inputs:
+            raise TypeError(f"op {formula.__name__}: a formula needs at least one positional parameter")
         self.formula = formula
         self.kind = kind
         self.masks = masks
@@ -406,17 +417,17 @@ class Elementwise(Op):
 
     # -- replaying ------------------------------------------------------------------------------
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Sequence[Any]:
+    def vjp(self, entry: Entry, grads: list[Any], needs: tuple[bool, ...], algebra: Algebra) -> Sequence[Any]:
         if algebra.recorded:
             return super().vjp(entry, grads, needs, algebra)
         g, variant = grads[0], entry.params
         if type(variant) is Variant:
-            vjp = variant.vjp(tuple(needs))
+            vjp = variant.vjp(needs)
             if vjp.loop is not None and g.size < config.grain and g.flags.c_contiguous and not vjp.packed(entry):
                 return vjp.run_short(entry, g)
             return vjp.run(entry, g)
         pattern = "".join(["a" if self._is_array(entry, j) else "n" for j in range(len(self.inputs))])
-        return self.variant(pattern).vjp(tuple(needs)).run(entry, g)
+        return self.variant(pattern).vjp(needs).run(entry, g)
 
     def _is_array(self, entry: Entry, j: int) -> bool:
         if entry.edges[j] is not None:

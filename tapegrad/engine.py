@@ -7,11 +7,12 @@ again) under ``create_graph=True``.
 from __future__ import annotations
 
 import sys
+from functools import cache as once
 from typing import Any
 
 import numpy as np
 
-from . import config
+from . import config, kernels
 from .elementwise import run_loop
 from .ops.arithmetic import plus
 from .ops.reduce import summed
@@ -20,6 +21,11 @@ from .replay import Algebra, replay, run_hooks
 from .tape import Entry, Value
 
 _plus = plus.op.variant("aa")
+
+
+@once
+def _column_sums(char: str) -> Any:
+    return kernels.small.column_sums.entry((char, char, "int", "int", "int"))
 
 
 _into: dict[str, Any] = {}  # by dtype character: C function for a += b over contiguous arrays
@@ -64,7 +70,11 @@ class Arrays:
     @staticmethod
     def add(a: np.ndarray, b: np.ndarray, owned: bool) -> np.ndarray:
         if owned:
-            add_into(a, b)
+            kernel = _into.get(a.dtype.char)
+            if kernel is not None and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous:
+                kernel(a, b, 0, a.size)
+            else:
+                add_into(a, b)
             return a
         kernel = _plus.flat.get(a.dtype.char)
         if kernel is not None and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous:
@@ -78,8 +88,15 @@ class Arrays:
     @staticmethod
     def fit(g: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         if g.shape != shape:
-            dims = _broadcast_dims(g.shape, shape)
-            g = summed.forward(g, dims=dims, shape=shape, dtype=g.dtype)
+            have = g.shape
+            if len(have) == 2 and have[1:] == shape and 0 < have[0] <= 64 and g.flags.c_contiguous and g.dtype.char in "fd":
+                # The gradient of a bias in a small network: not worth the way through a reduction.
+                out = np.empty(shape, g.dtype)
+                _column_sums(g.dtype.char)(g, out, have[0], 0, have[1])
+                g = out
+            else:
+                dims = _broadcast_dims(have, shape)
+                g = summed.forward(g, dims=dims, shape=shape, dtype=g.dtype)
         return g if g.dtype is dtype else g.astype(dtype, copy=False)
 
     def wrap(self, g: np.ndarray) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 
 from . import config, tape
 from .elementwise import Elementwise
-from .modes import hooked, modes
+from .modes import hooked, modes, paused
 from .tape import LEAF, Entry, Value
 
 
@@ -45,7 +45,8 @@ def elementwise(
 
     def make(formula: Callable[..., Any]) -> Any:
         op = Elementwise(formula, None if derive else rules, kind, masks, node_name, name)
-        if not op.params and not masks and kind in ("same", "float", "floating") and len(op.inputs) <= 2:
+        plain = not op.params and not op.defaults and not masks and len(op.inputs) in (1, 2)
+        if plain and kind in ("same", "float", "floating"):
             made = _short_way(op)
         else:
             made = _any(op)
@@ -95,7 +96,7 @@ def _bind(op: Elementwise, inputs: tuple[Any, ...], given: dict[str, Any]) -> tu
 # -- the short way ----------------------------------------------------------------------------------
 
 _RESULT = """\
-result = new({first}._result)
+result = new(Result)
 result._array = made
 result._char = char
 result._extra = None
@@ -112,24 +113,31 @@ entry.edges = {edges}
 entry.indices = {indices}
 {keep}
 entry.params = {variant}
-entry.meta = ((shape, dtype),)
+entry.shape = shape
+entry.dtype = dtype
+entry.several = None
 entry.extra = None
 entry.position = next_position()
-if config.record_lines:
-    frame = getframe(1)
-    code = frame.f_code
-    if ours.get(code.co_filename, True):
-        frame = user_frame(frame)
-        code = frame.f_code
-    entry.code = code
-    entry.lasti = frame.f_lasti
-else:
-    entry.code = None
-    entry.lasti = 0
+{site}
 if hooked and modes.saved_hooks is not None:
     op.pack(entry, modes.saved_hooks)
 result._node = entry
 return result
+"""
+
+_SITE = """\
+frame = getframe(1)
+code = frame.f_code
+if ours.get(code.co_filename, True):
+    frame = user_frame(frame)
+    code = frame.f_code
+entry.code = code
+entry.lasti = frame.f_lasti
+"""
+
+_NO_SITE = """\
+entry.code = None
+entry.lasti = 0
 """
 
 _UNARY = """\
@@ -147,7 +155,7 @@ def short_way({a}, *, out=None):
                 kernel(x, made, 0, n)
 {result}
                 node = {a}._node if {a}._view is None else {a}._source()
-                if node is None or not modes.grad{never}:
+                if node is None or (paused and not modes.grad){never}:
                     result._node = None
                     return result
 {entry}
@@ -163,7 +171,7 @@ def short_way({a}, {b}, *, out=None):
         if isinstance({b}, Value):
             kernel = kernels_aa.get(char)
             y = {b}._array
-            if kernel is not None and char == {b}._char and n < grain:
+            if kernel is not None and char is {b}._char and n < grain:
                 shape = x.shape
                 if shape == y.shape:
                     dtype = x.dtype
@@ -172,7 +180,7 @@ def short_way({a}, {b}, *, out=None):
 {result}
                     node = {a}._node if {a}._view is None else {a}._source()
                     other_node = {b}._node if {b}._view is None else {b}._source()
-                    if (node is None and other_node is None) or not modes.grad{never}:
+                    if (node is None and other_node is None) or (paused and not modes.grad){never}:
                         result._node = None
                         return result
                     if node is LEAF:
@@ -189,7 +197,7 @@ def short_way({a}, {b}, *, out=None):
                 kernel(x, made, float({b}), 0, n)
 {result_number}
                 node = {a}._node if {a}._view is None else {a}._source()
-                if node is None or not modes.grad{never}:
+                if node is None or (paused and not modes.grad){never}:
                     result._node = None
                     return result
 {entry_number}
@@ -211,7 +219,11 @@ def _keep(op: Elementwise, needs: tuple[bool, ...], sources: dict[str, tuple[str
             continue
         array, counter = sources[slot]
         saved.append(array)
-        stamps += [counter, f"{counter}[0]" if counter != "None" else "0"]
+        if counter.endswith("._version"):  # bound to a name once, then read
+            name = f"v{len(saved)}"
+            stamps += [f"({name} := {counter})", f"{name}[0]"]
+        else:
+            stamps += [counter, "0"]
     if not names & set(op.slots):
         return f"entry.saved = {_tuple(saved)}\nentry.stamps = ()"
     return f"entry.saved = {_tuple(saved)}\nentry.stamps = {_tuple(stamps)}"
@@ -224,19 +236,21 @@ def _tuple(items: list[str]) -> str:
 def _short_way(op: Elementwise) -> Any:
     """Emit and compile (as Python) the function of an op with one or two inputs."""
     never = "" if op.rules else " or True"
-    a = op.inputs[0]
-    result = _RESULT.format(first=a)
+    a = "input"  # not the op's own name for it, which may be one that the text uses; see _compiled
+    result = _RESULT
+    site = (_SITE if config.record_lines else _NO_SITE).rstrip("\n")
     edge = f"({a} if node is LEAF else node,"
     if len(op.inputs) == 1:
-        sources = {a: ("x", f"{a}._version"), "out": ("made", "version")}
+        sources = {op.inputs[0]: ("x", f"{a}._version"), "out": ("made", "version")}
         keep = _keep(op, (True,), sources)
-        entry = _ENTRY.format(edges=f"{edge})", indices=f"({a}._index,)", keep=keep, variant="variant_a")
+        entry = _ENTRY.format(edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, variant="variant_a", site=site)
         text = _UNARY.format(
             a=a, never=never, result=_indent(result, 16), entry=_indent(entry, 16)
         )
     else:
-        b = op.inputs[1]
-        sources = {a: ("x", f"{a}._version"), b: ("y", f"{b}._version"), "out": ("made", "version")}
+        b = "other"
+        first, second = op.inputs
+        sources = {first: ("x", f"{a}._version"), second: ("y", f"{b}._version"), "out": ("made", "version")}
         cases = [
             ("if other_node is None:", _keep(op, (True, False), sources)),
             ("elif node is None:", _keep(op, (False, True), sources)),
@@ -245,10 +259,17 @@ def _short_way(op: Elementwise) -> Any:
         keep = "\n".join(f"{test}\n{_indent(lines, 4)}" for test, lines in cases)
         if len({lines for _, lines in cases}) == 1:
             keep = cases[0][1]
-        indices = f"({a}._index, {b}._index)"
-        entry = _ENTRY.format(edges="(node, other_node)", indices=indices, keep=keep, variant="variant_aa")
-        keep_number = _keep(op, (True, False), {**sources, b: (b, "None")})
-        entry_number = _ENTRY.format(edges=f"{edge} None)", indices=f"({a}._index, 0)", keep=keep_number, variant="variant_an")
+        # The usual indices are a constant of the function, which costs nothing to make.
+        indices = f"({a}._index, {b}._index) if {a}._index or {b}._index else (0, 0)"
+        entry = _ENTRY.format(edges="(node, other_node)", indices=indices, keep=keep, variant="variant_aa", site=site)
+        keep_number = _keep(op, (True, False), {**sources, second: (b, "None")})
+        entry_number = _ENTRY.format(
+            edges=f"{edge} None)",
+            indices=f"({a}._index, 0) if {a}._index else (0, 0)",
+            keep=keep_number,
+            variant="variant_an",
+            site=site,
+        )
         text = _BINARY.format(
             a=a,
             b=b,
@@ -267,17 +288,36 @@ def _indent(text: str, width: int) -> str:
 
 def _compiled(op: Elementwise, text: str) -> Any:
     scope: dict[str, Any] = {
-        "Entry": Entry, "LEAF": LEAF, "Value": Value, "config": config, "empty": np.empty, "general": op.general,
-        "getframe": sys._getframe, "grain": config.grain, "hooked": hooked, "modes": modes, "new": object.__new__,
+        "Entry": Entry, "LEAF": LEAF, "Value": Value, "empty": np.empty, "general": op.general,
+        "getframe": sys._getframe, "grain": config.grain, "hooked": hooked, "modes": modes, "paused": paused, "new": object.__new__,
         "next_position": tape._next_position, "numbers": (float, int), "op": op, "ours": tape._ours,
-        "user_frame": tape._user_frame,
+        "user_frame": tape._user_frame, "Result": _bound[0] if _bound else Value,
     }  # fmt: skip
     for pattern in ("a",) if len(op.inputs) == 1 else ("aa", "an"):
         variant = op.variant(pattern)
         scope[f"variant_{pattern}"] = variant
         scope[f"kernels_{pattern}"] = variant.flat
     exec(_code(text), scope)
-    return scope["short_way"]
+    if not _bound:
+        _scopes.append(scope)
+    made = scope["short_way"]
+    # Callers may give the inputs by the names that the op has for them.
+    code = made.__code__
+    made.__code__ = code.replace(co_varnames=(*op.inputs, *code.co_varnames[len(op.inputs) :]))
+    return made
+
+
+_scopes: list[dict[str, Any]] = []
+
+
+def bind(result: type[Any]) -> None:
+    """Name the class of results. It stands above the ops, so it makes itself known."""
+    for scope in _scopes:
+        scope["Result"] = result
+    _bound.append(result)
+
+
+_bound: list[type[Any]] = []
 
 
 @once

@@ -29,6 +29,18 @@ modes = _Modes()
 # One item per saved_tensors_hooks block that is open in any thread: the short way of an op asks this
 # list first, which is cheaper than asking its thread.
 hooked: list[object] = []
+# Likewise one item per thread that is not recording.
+paused: list[None] = []
+
+
+def set_grad(enabled: bool) -> None:
+    """Set whether this thread records; the only place that does."""
+    if enabled is not modes.grad:
+        modes.grad = enabled
+        if enabled:
+            paused.pop()
+        else:
+            paused.append(None)
 
 
 def is_grad_enabled() -> bool:
@@ -50,10 +62,11 @@ class _Mode:
 
     def __enter__(self) -> None:
         self._before.append((modes.grad, modes.inference))
-        modes.grad = self._enabled
+        set_grad(self._enabled)
 
     def __exit__(self, *exc: object) -> None:
-        modes.grad, modes.inference = self._before.pop()
+        grad, modes.inference = self._before.pop()
+        set_grad(grad)
 
     def _fresh(self) -> _Mode:
         """A context for one call of a decorated function."""
@@ -126,14 +139,14 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
         self._initial = (modes.grad, modes.inference)
-        modes.grad = bool(mode)
+        set_grad(bool(mode))
 
     def __enter__(self) -> None:
         self._before.append(self._initial)
-        modes.grad = self._enabled
+        set_grad(self._enabled)
 
     def __call__(self, fn: F) -> F:
-        modes.grad, modes.inference = self._initial  # a decorator only acts while its function runs
+        set_grad(self._initial[0])  # a decorator only acts while its function runs
         return super().__call__(fn)
 
     def _fresh(self) -> _Mode:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from . import tape
-from .modes import modes
+from .modes import modes, set_grad
 from .replay import Algebra
 from .tape import LEAF, Entry, Truncated, Value, View, record
 
@@ -145,7 +145,10 @@ class Op:
 
     def keeps(self, saved: Any) -> bool:
         """Whether replaying gave up anything, so that a second replay must fail."""
-        return any(isinstance(s, (np.ndarray, Packed, float, int)) for s in saved)
+        for item in saved:
+            if item is not None and type(item) is not tuple:  # tuples are shapes
+                return True
+        return False
 
     def pack(self, entry: Entry, hooks: tuple[Callable[[Any], Any], Callable[[Any], Any]]) -> None:
         """Hand saved arrays to a pair of saved_tensors_hooks."""
@@ -178,7 +181,7 @@ class Op:
 
     # -- replaying ------------------------------------------------------------------------------
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Sequence[Any]:
+    def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         """Cotangents of the inputs, by running the rules over values."""
         values = self._rule_values(entry, grads, needs, algebra)
         if "all" in self.rules:
@@ -195,7 +198,7 @@ class Op:
         return rule.fn(*[values(n) for n in rule.names])
 
     def _rule_values(
-        self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra
+        self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra
     ) -> Callable[[str], Any]:
         """A function from names in a rule to what they stand for, each made once."""
         return _RuleValues(self, entry, grads, needs, algebra)
@@ -205,7 +208,7 @@ class Op:
         entry: Entry,
         name: str,
         grads: list[Any],
-        needs: list[bool],
+        needs: Sequence[bool],
         algebra: Algebra,
         value: Callable[[str], Any],
     ) -> Any:
@@ -384,7 +387,7 @@ class KernelOp(Op):
         indices = tuple(x._index for x in values)
         return record(self, edges, indices, tuple(saved), tuple(stamps), params, meta)
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Sequence[Any]:
+    def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         if not self.variadic:
             return super().vjp(entry, grads, needs, algebra)
         rule = self.rules[self.inputs[0]]
@@ -470,11 +473,11 @@ class ViewsOp(Op):
     def __call__(self, x: Any, /, **params: Any) -> tuple[Any, ...]:
         steps = self.pieces(x._array, **params)
         before = modes.grad
-        modes.grad = False  # the pieces are recorded below, as one entry
+        set_grad(False)  # the pieces are recorded below, as one entry
         try:
             made = tuple([op(x, **given) for op, given in steps])
         finally:
-            modes.grad = before
+            set_grad(before)
         for m in made:
             m._view.multiple = True
             m._view.recorded = before or x._node is None

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .modes import modes
+from .modes import modes, set_grad
 from .tape import Entry, Truncated, Value, describe_site, site
 
 
@@ -55,42 +55,73 @@ def replay(
     """
     order, uses = _discover([node for node, _, _ in roots])
     needed = None if wanted is None else _needed(order, wanted)
-    # Cotangents that have arrived, per output; and which of them are sums made here, owned by nobody else.
-    pending: dict[Any, list[Any]] = {}
-    sums: set[tuple[Any, int]] = set()
+    pending = _Pending(algebra)
     for node, index, g in roots:
-        _arrive(pending, sums, node, index, g, algebra)
+        pending.add(node, index, g)
     where = site() if not retain else None
     grad_before = modes.grad
-    modes.grad = algebra.recorded
+    set_grad(algebra.recorded)
+    totals, add = pending.totals, pending.add
     try:
         for node, _, _ in roots:
-            if isinstance(node, Value) and node not in uses and node in pending:
-                _deliver(node, pending, needed, deliver)
+            if isinstance(node, Value) and node not in uses and node in totals:
+                _deliver(node, totals, needed, deliver)
         for entry in order:
-            total = pending.pop(entry, None)
-            grads: list[Any] = _NOTHING
+            grads: Any = None
+            total = totals.pop(entry, None)
             if total is not None and (needed is None or entry in needed):
-                grads = _visit(entry, total, algebra, needed, wanted, where)
-            total = None
+                # Several outputs have a list of cotangents, one output has its cotangent.
+                parts = total if type(total) is list else [total]
+                total = None
+                grads = _visit(entry, parts, algebra, needed, wanted, where)
+                parts = None
+            indices = entry.indices
             for j, edge in enumerate(entry.edges):
                 if edge is None:
                     continue
-                if grads is not _NOTHING:
+                if grads is not None:
                     # Taken out of the list, so that the receiver may become the only owner.
                     g, grads[j] = grads[j], None
                     if g is not None:
-                        _arrive(pending, sums, edge, entry.indices[j], g, algebra)
+                        add(edge, indices[j], g)
                         g = None
                 if type(edge) is not Entry:
                     left = uses[edge] = uses[edge] - 1
-                    if not left and edge in pending:
-                        _deliver(edge, pending, needed, deliver)
+                    if not left and edge in totals:
+                        _deliver(edge, totals, needed, deliver)
     finally:
-        modes.grad = grad_before
+        set_grad(grad_before)
 
 
-_NOTHING: list[Any] = []
+class _Pending:
+    """Cotangents that have arrived: per leaf or entry, and per output of entries with several."""
+
+    __slots__ = ("algebra", "sums", "totals")
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+        self.totals: dict[Any, Any] = {}
+        self.sums: set[Any] = set()  # where the total is a sum made here, which nobody else can see
+
+    def add(self, node: Any, index: int, g: Any) -> None:
+        """Add a cotangent to what has arrived."""
+        totals = self.totals
+        if type(node) is Entry and node.several is not None:
+            parts = totals.get(node)
+            if parts is None:
+                parts = totals[node] = [None] * len(node.several)
+            have = parts[index]
+            if have is not None:
+                key = (node, index)
+                g = self.algebra.add(have, g, key in self.sums)
+                self.sums.add(key)
+            parts[index] = g
+            return
+        have = totals.get(node)
+        if have is not None:
+            g = self.algebra.add(have, g, node in self.sums)
+            self.sums.add(node)
+        totals[node] = g
 
 
 def _discover(starts: list[Any]) -> tuple[list[Entry], dict[Value, int]]:
@@ -123,32 +154,13 @@ def _needed(order: list[Entry], wanted: dict[Any, Any]) -> set[Any]:
     return needed
 
 
-def _arrive(
-    pending: dict[Any, list[Any]], sums: set[tuple[Any, int]], node: Any, index: int, g: Any, algebra: Algebra
-) -> None:
-    """Add a cotangent to what has arrived for one output of an entry, or for a leaf."""
-    parts = pending.get(node)
-    if parts is None:
-        if type(node) is Entry and len(node.meta) > 1:
-            parts = pending[node] = [None] * len(node.meta)
-        else:
-            pending[node] = [g]
-            return
-    at = index if type(node) is Entry else 0
-    have = parts[at]
-    if have is None:
-        parts[at] = g
-    else:
-        parts[at] = algebra.add(have, g, (node, at) in sums)
-        sums.add((node, at))
-
-
 def _deliver(
-    leaf: Value, pending: dict[Any, list[Any]], needed: set[Any] | None, deliver: Callable[[Value, Any], None]
+    leaf: Value, totals: dict[Any, Any], needed: set[Any] | None, deliver: Callable[[Value, Any], None]
 ) -> None:
-    parts = pending.pop(leaf)
     if needed is None or leaf in needed:
-        deliver(leaf, parts.pop())  # popped, so that the receiver may be the only owner
+        deliver(leaf, totals.pop(leaf))  # popped, so that the receiver may be the only owner
+    else:
+        del totals[leaf]
 
 
 def _visit(
@@ -158,7 +170,7 @@ def _visit(
     needed: set[Any] | None,
     wanted: dict[Any, dict[int, Any]] | None,
     where: tuple[Any, int] | None,
-) -> list[Any]:
+) -> list[Any] | None:
     """Run one entry's hooks and rule; give up what it saved if ``where`` says who truncates."""
     extra = entry.extra
     if extra is not None:
@@ -167,11 +179,11 @@ def _visit(
         for index in wanted[entry]:
             wanted[entry][index] = grads[index]
     if needed is None:
-        needs = [e is not None for e in entry.edges]
+        needs = tuple([e is not None for e in entry.edges])
     else:
-        needs = [e is not None and e in needed for e in entry.edges]
+        needs = tuple([e is not None and e in needed for e in entry.edges])
         if True not in needs:
-            return _NOTHING
+            return None
     if extra is not None and extra.pre:
         _pre_hooks(entry, grads, algebra)
     if type(entry.saved) is Truncated:
@@ -198,7 +210,7 @@ def _visit(
     return results
 
 
-def _fitted(entry: Entry, results: Sequence[Any], needs: list[bool], algebra: Algebra) -> list[Any]:
+def _fitted(entry: Entry, results: Sequence[Any], needs: tuple[bool, ...], algebra: Algebra) -> list[Any]:
     """Cotangents in the shape and dtype of the inputs: the one place where broadcasting is undone."""
     fitted: list[Any] = []
     for j, edge in enumerate(entry.edges):
@@ -207,16 +219,18 @@ def _fitted(entry: Entry, results: Sequence[Any], needs: list[bool], algebra: Al
             fitted.append(None)
             continue
         if type(edge) is Entry:
-            shape, dtype = edge.meta[entry.indices[j]]
+            shape, dtype = (edge.shape, edge.dtype) if edge.several is None else edge.several[entry.indices[j]]
         else:
             shape, dtype = edge._array.shape, edge._array.dtype
-        try:
-            fitted.append(algebra.fit(g, shape, dtype))
-        except ValueError:
-            raise RuntimeError(
-                f"{entry.op.node_name} (entry #{entry.position}, recorded at {entry.site}) returned an invalid "
-                f"gradient at index {j}: got shape {list(g.shape)} but expected a shape compatible with {list(shape)}"
-            ) from None
+        if type(g) is not np.ndarray or g.shape != shape or g.dtype is not dtype:
+            try:
+                g = algebra.fit(g, shape, dtype)
+            except ValueError:
+                raise RuntimeError(
+                    f"{entry.op.node_name} (entry #{entry.position}, recorded at {entry.site}) returned an invalid gradient "
+                    f"at index {j}: got shape {list(g.shape)} but expected a shape compatible with {list(shape)}"
+                ) from None
+        fitted.append(g)
     return fitted
 
 

@@ -29,6 +29,7 @@ from .modes import hooked, modes
 _positions = itertools.count()
 _next_position = _positions.__next__
 _new = object.__new__
+_NO_DTYPE = np.dtype(np.float32)  # of an entry without outputs
 
 
 class _Leaf:
@@ -151,15 +152,17 @@ class Entry:
     __slots__ = (
         "__weakref__",
         "code",
+        "dtype",
         "edges",
         "extra",
         "indices",
         "lasti",
-        "meta",
         "op",
         "params",
         "position",
         "saved",
+        "several",
+        "shape",
         "stamps",
     )
 
@@ -170,7 +173,9 @@ class Entry:
     saved: Any  # arrays and numbers by slot (see op.py), or Truncated
     stamps: tuple[tuple[list[Any], int] | None, ...]  # per slot: version counter and its value when saved
     params: Any  # static parameters by name; of an entry recorded on the short way, its Variant
-    meta: tuple[tuple[tuple[int, ...], np.dtype], ...]  # shape and dtype per output
+    shape: tuple[int, ...]  # of the first output
+    dtype: np.dtype
+    several: tuple[tuple[tuple[int, ...], np.dtype], ...] | None  # shape and dtype per output, if there are several
     code: Any  # the user's code object and instruction: file and line are looked up when asked for
     lasti: int
     extra: EntryExtra | None
@@ -178,6 +183,15 @@ class Entry:
     def name(self) -> str:
         """PyTorch's name for the node, e.g. "MulBackward0"."""
         return self.op.node_name
+
+    @property
+    def meta(self) -> tuple[tuple[tuple[int, ...], np.dtype], ...]:
+        """Shape and dtype per output."""
+        return ((self.shape, self.dtype),) if self.several is None else self.several
+
+    def output(self, index: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of one output."""
+        return (self.shape, self.dtype) if self.several is None else self.several[index]
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -217,11 +231,20 @@ class Entry:
     def __repr__(self) -> str:
         return f"<{self.op.node_name} #{self.position}>"
 
-    def __getattr__(self, name: str) -> Any:
-        # PyTorch shows what a node saved as _saved_<name>; so does the tape.
-        if name.startswith("_saved_"):
-            return self.op.show_saved(self, name[len("_saved_") :])
-        raise AttributeError(f"{self.op.node_name!s} has no attribute {name!r}")
+    def saved_value(self, name: str) -> Any:
+        """What the entry saved under a name of its op's save list (``entry.op.slots``), as a tensor."""
+        return self.op.show_saved(self, name)
+
+    # PyTorch's names for it. A __getattr__ would serve all of them, and slow down every other attribute.
+    _saved_self = property(lambda self: self.saved_value("self"))
+    _saved_other = property(lambda self: self.saved_value("other"))
+    _saved_result = property(lambda self: self.saved_value("result"))
+    _saved_input = property(lambda self: self.saved_value("input"))
+    _saved_exponent = property(lambda self: self.saved_value("exponent"))
+    _saved_weight = property(lambda self: self.saved_value("weight"))
+    _saved_target = property(lambda self: self.saved_value("target"))
+    _saved_dim = property(lambda self: self.saved_value("dim"))
+    _saved_index = property(lambda self: self.saved_value("index"))
 
 
 class EntryExtra:
@@ -253,6 +276,15 @@ class AccumulateGrad:
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad".rpartition("::")[2]
+
+    @property
+    def meta(self) -> tuple[tuple[tuple[int, ...], np.dtype], ...]:
+        """Shape and dtype per output."""
+        return ((self.shape, self.dtype),) if self.several is None else self.several
+
+    def output(self, index: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of one output."""
+        return (self.shape, self.dtype) if self.several is None else self.several[index]
 
     @property
     def next_functions(self) -> tuple[()]:
@@ -300,7 +332,8 @@ def record(
     entry.saved = saved
     entry.stamps = stamps
     entry.params = params
-    entry.meta = meta
+    entry.shape, entry.dtype = meta[0] if meta else ((), _NO_DTYPE)
+    entry.several = meta if len(meta) > 1 else None
     entry.extra = None
     entry.position = _next_position()
     if config.record_lines:

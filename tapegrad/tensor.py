@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, engine, op, ops, printing, tape
+from . import dtypes, engine, fastpath, missing, op, ops, printing, tape
 from .device import device as Device
 from .device import check_device, cpu
 from .hooks import RemovableHandle
@@ -26,13 +26,20 @@ from .ops import convert, interop
 from .ops.activation import ActivationMethods
 from .ops.arithmetic import ArithmeticMethods
 from .ops.create import CreationMethods
+from .ops.diagonals import DiagonalMethods
+from .ops.extrema import ExtremaMethods
+from .ops.gather import GatherMethods
 from .ops.index import IndexMethods
 from .ops.inplace import InplaceMethods, kernel_inplace
+from .ops.masks import MaskMethods
 from .ops.maths import MathsMethods
 from .ops.matmul import MatmulMethods
+from .ops.moments import MomentMethods
 from .ops.products import ProductMethods
+from .ops.pick import PickMethods
 from .ops.random import RandomMethods
 from .ops.reduce import ReduceMethods
+from .ops.scan import ScanMethods
 from .ops.shape import ShapeMethods
 from .ops.softmax import SoftmaxMethods
 from .size import Size
@@ -40,7 +47,7 @@ from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, Value
+    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, GatherMethods, PickMethods, MaskMethods, DiagonalMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, ScanMethods, ExtremaMethods, MomentMethods, Value
 ):
     """A multi-dimensional array that records what is done with it.
 
@@ -577,14 +584,16 @@ class Tensor(
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and not self._array.ndim else format(str(self), spec) if spec else str(self)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(ops.nearest.text(f"Tensor has no attribute {name!r}", name, dir(Tensor)))
+    def __dir__(self) -> list[str]:
+        return sorted({*missing.vars_of(type(self)), *self.__dict__})
 
 
 # The methods above are named like Python's types, which inside the class they hide.
 operator_float, operator_int, operator_bool = float, int, bool
 NUMBERS = (int, float, bool)
 Tensor._result = Tensor
+fastpath.bind(Tensor)
+missing.mark(Tensor)
 op.Op.wrap_saved = staticmethod(Tensor._make)
 
 

@@ -143,7 +143,7 @@ class FunctionOp:
     def show_saved(self, entry: Entry, name: str) -> Any:
         raise AttributeError(f"{self.node_name} saved nothing called {name!r}; see its saved_tensors")
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> list[Any]:
+    def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> list[Any]:
         ctx = entry.params["ctx"]  # type: ignore[index]
         given = []
         for (shape, dtype), g in zip(entry.meta, grads, strict=True):

@@ -22,7 +22,8 @@ LLVM use vector instructions; sizes and outer strides are arguments, so nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,13 @@ import numpy as np
 from . import launch
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
 from .jit import Kernel, from_text
+
+
+def device_functions(names: Iterable[str]) -> dict[str, Any]:
+    """The device functions that emitted text calls, by name."""
+    from . import scalar, special  # most loops need none
+
+    return {name: getattr(scalar, name, None) or getattr(special, name) for name in names}
 
 
 class Layout(NamedTuple):
@@ -83,6 +91,15 @@ def plan(operands: Sequence[np.ndarray], alias: tuple[int, ...]) -> Plan:
     return Plan(layout, shape[0], size, dims)
 
 
+# What emitted text names itself: indices, sizes, strides, temporaries, types, functions.
+_TAKEN = re.compile(r"(?:i\d*|[kntx]\d+|[gps]\d*_\w*|dims|start|stop|range|abs|INF|NAN|(?:\w+_)?[biuf][1248])_*")
+
+
+def _free(name: str) -> str:
+    """A user's name, with an underscore if the text needs it for something else."""
+    return f"{name}_" if _TAKEN.fullmatch(name) else name
+
+
 class Loop:
     """An elementwise computation: a formula with named arrays, numbers and outputs.
 
@@ -100,13 +117,12 @@ class Loop:
         outputs: tuple[str, ...] = ("out",),
         masks: frozenset[str] = frozenset(),
     ) -> None:
-        # The text itself calls abs and range, so its function must not be called like them.
-        self.name = f"{name}_" if name in ("abs", "range") else name
+        self.name = _free(re.sub(r"\W", "_", name))  # a lambda is called "<lambda>"
         self.formula = formula
-        self.arrays = arrays
-        self.numbers = numbers
+        self.arrays = tuple(map(_free, arrays))
+        self.numbers = tuple(map(_free, numbers))
         self.outputs = outputs
-        self.masks = masks
+        self.masks = frozenset(map(_free, masks))
         self._kernels: dict[Any, tuple[Kernel, tuple[str, ...]]] = {}
 
     def kernel(self, compute: str, chars: str, layout: Layout) -> tuple[Kernel, tuple[str, ...]]:
@@ -117,9 +133,7 @@ class Loop:
             text, calls = self.source(compute, chars, layout)
             namespace: dict[str, Any] = {**TYPES, "INF": float("inf"), "NAN": float("nan")}
             if calls:
-                from . import scalar  # loads all device functions; most loops need none
-
-                namespace.update({name: getattr(scalar, name) for name in calls})
+                namespace.update(device_functions(calls))
             made = from_text(self.name, text, namespace)
             pointers = [c for j, c in enumerate(chars) if not self._aliased(j, layout)]
             number = "float" if compute in "fd" else "int"
@@ -200,6 +214,8 @@ class Loop:
         results = self.formula(*scalars)
         stores = []
         for j, result in enumerate(results if isinstance(results, tuple) else (results,)):
+            if j == len(self.outputs) or not isinstance(result, (Scalar, bool, int, float)):
+                raise TypeError(f"the formula of {self.name} must return {len(self.outputs)} number(s), not {results!r:.60}")
             operand = len(self.arrays) + j
             target = layout.alias[j] if layout.alias[j] >= 0 else operand
             text = emitter.operand(result, chars[operand])

@@ -29,6 +29,7 @@ import numpy as np
 from . import launch
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
 from .jit import FLAGS, Kernel, from_text
+from .loop import device_functions
 from .scalar_bits import maximum, minimum
 
 BLOCK = 1024  # of a row, summed with reordering allowed: 16 terms per lane where there are 64 lanes
@@ -76,9 +77,7 @@ class Reduction:
             namespace: dict[str, Any] = {**TYPES, "INF": float("inf"), "NAN": float("nan")}
             namespace.update(block=_BLOCKS[self.combine], maximum=maximum, minimum=minimum)
             if calls:
-                from . import scalar  # loads all device functions; most reductions need none
-
-                namespace.update({name: getattr(scalar, name) for name in calls})
+                namespace.update(device_functions(calls))
             fastmath = FLAGS["fastmath"] if self.combine == "add" else _FLAGS[self.combine]
             made = from_text(f"{self.name}_{shape}", text, namespace, fastmath=fastmath)
             sizes = 2 if shape == "rows" else 5
@@ -126,19 +125,27 @@ class Reduction:
         outer, n, inner = sizes
         if inner <= _NARROW and n * inner >= 16 * WIDTH and not kept:
             self._folded(arrays, out, sizes, WIDTH // inner, given, compute)
-            return
-        step = n * inner
+        else:
+            self._tiled(arrays, out, sizes, n * inner, kept, given, compute)
+
+    def _tiled(
+        self, arrays: Any, out: Any, sizes: tuple[int, int, int], step: int, kept: Any, given: list[Any], compute: str
+    ) -> None:
+        """Columns, by tiles that lie side by side and by chunks that lie below each other; ``step`` apart per outer."""
+        outer, n, inner = sizes
         width = WIDTH if inner >= WIDTH else inner
         chunk = max(CHUNK // width, UNROLL)
         chunk = n if n <= 2 * chunk else chunk
         chunks = -(-n // chunk)
-        wide = self.wide(compute)
-        to = out if chunks == 1 and out.dtype == wide else np.empty((outer, chunks, inner), wide)
-        count = outer * chunks * -(-inner // width)
+        tiles = outer * chunks * -(-inner // width)
+        add = self.combine == "add"
+        parts = np.empty((outer, chunks, inner), self.wide(compute)) if add or chunks > 1 else out
+        to = out if chunks == 1 else parts
+        results = [parts, to] if add else [to]
         numbers = [*given, n, inner, step, chunk, width]
-        self._launch("columns", compute, [*arrays, *kept, to], numbers, count, outer * step)
+        self._launch("columns", compute, [*arrays, *kept, *results], numbers, tiles, outer * n * inner)
         if to is not out:
-            self._fold(to, out.reshape(outer, inner))
+            self._fold(parts, out.reshape(outer, inner))
 
     def _folded(
         self, arrays: Any, out: Any, sizes: tuple[int, int, int], fold: int, given: list[Any], compute: str
@@ -149,28 +156,14 @@ class Reduction:
         wide = self.wide(compute)
         parts = np.empty((outer, fold + (1 if left else 0), inner), wide)
         body = np.empty((outer, fold * inner), wide)
-        self._split(arrays, body, (outer, rows, fold * inner), n * inner, given, compute)
+        self._tiled(arrays, body, (outer, rows, fold * inner), n * inner, (), given, compute)
         parts[:, :fold] = body.reshape(outer, fold, inner)
         if left:
             tails = [np.ascontiguousarray(a.reshape(outer, n, inner)[:, n - left :]) for a in arrays]
             tail = np.empty((outer, inner), wide)
-            self._split(tails, tail, (outer, left, inner), left * inner, given, compute)
+            self._tiled(tails, tail, (outer, left, inner), left * inner, (), given, compute)
             parts[:, fold] = tail
         self._fold(parts, out.reshape(outer, inner))
-
-    def _split(
-        self, arrays: Any, out: Any, sizes: tuple[int, int, int], step: int, given: list[Any], compute: str
-    ) -> None:
-        outer, n, inner = sizes
-        chunk = max(CHUNK // inner, UNROLL)
-        chunk = n if n <= 2 * chunk else chunk
-        chunks = -(-n // chunk)
-        to = out if chunks == 1 else np.empty((outer, chunks, inner), out.dtype)
-        self._launch(
-            "columns", compute, [*arrays, to], [*given, n, inner, step, chunk, inner], outer * chunks, outer * n * inner
-        )
-        if to is not out:
-            self._fold(to, out)
 
     def _launch(self, shape: str, compute: str, arrays: list[Any], numbers: list[Any], count: int, work: int) -> None:
         made, signature = self.kernel(shape, compute, "".join([a.dtype.char for a in arrays]))
@@ -255,15 +248,18 @@ class Reduction:
         inputs = ", ".join([*self.arrays, *self.kept])
         numbers = "".join(f"{n}, " for n in self.numbers)
         add = self.combine == "add"
-        lines = [f"def {self.name}_columns({inputs}, out, {numbers}n, inner, step, chunk, width, start, stop):"]
+        results = "parts, out" if add else "out"
+        lines = [f"def {self.name}_columns({inputs}, {results}, {numbers}n, inner, step, chunk, width, start, stop):"]
         lines += ["    " + h for h in head]
         lines += ["    tiles = (inner + width - 1) // width", "    chunks = (n + chunk - 1) // chunk"]
         lines += ["    for tile in range(start, stop):", "        r = tile // tiles", "        o = r // chunks"]
         lines += ["        left = (tile - r * tiles) * width", "        m = min(width, inner - left)"]
         lines += ["        k = (r - o * chunks) * chunk", "        last = min(k + chunk, n)"]
-        lines += ["        to = r * inner + left", "        kept = o * inner + left"]
+        lines += ["        to = r * inner + left"]
+        if self.kept:
+            lines += ["        kept = o * inner + left"]
         if add:
-            lines += ["        for j in range(m):", "            out[to + j] = 0"]
+            lines += ["        for j in range(m):", "            parts[to + j] = 0"]
         else:
             body, (result,) = self._body(emitter, compute, chars, ["row + j"], "kept + j")
             lines += ["        row = o * step + k * inner + left", "        k += 1", "        for j in range(m):"]
@@ -271,16 +267,19 @@ class Reduction:
         for count in (UNROLL, 1):
             lines += [f"        while k + {count} <= last:", "            row = o * step + k * inner + left"]
             lines += [f"            k += {count}", "            for j in range(m):"]
-            # The text is emitted anew for each loop: names of one are not set in the other.
-            inner_emitter = Emitter()
-            at = ["row + j" if not u else f"row + {u} * inner + j" for u in range(count)]
-            body, results = self._body(inner_emitter, compute, chars, at, "kept + j")
-            emitter.calls |= inner_emitter.calls
-            while len(results) > 1:
-                results = [self._pair(a, b, compute) for a, b in zip(results[::2], results[1::2], strict=True)]
-            # max and min of expressions would repeat them; a name keeps the text short.
-            body.append(f"part = {results[0]}")
-            total = "out[to + j] + f8(part)" if add else self._pair("out[to + j]", "part", compute)
-            lines += ["                " + b for b in body]
-            lines += [f"                out[to + j] = {total}"]
+            lines += ["                " + b for b in self._rows_together(emitter, compute, chars, count)]
+        if add:
+            lines += ["        for j in range(m):", "            out[to + j] = parts[to + j]"]
         return "\n".join(lines) + "\n"
+
+    def _rows_together(self, emitter: Emitter, compute: str, chars: str, count: int) -> list[str]:
+        """One column of ``count`` neighbouring rows, combined and added to what was there."""
+        own = Emitter()  # names of one loop are not set in another
+        at = ["row + j" if not u else f"row + {u} * inner + j" for u in range(count)]
+        body, results = self._body(own, compute, chars, at, "kept + j")
+        emitter.calls |= own.calls
+        while len(results) > 1:
+            results = [self._pair(a, b, compute) for a, b in zip(results[::2], results[1::2], strict=True)]
+        if self.combine == "add":
+            return [*body, f"parts[to + j] = parts[to + j] + f8({results[0]})"]
+        return [*body, f"part = {results[0]}", f"out[to + j] = {self._pair('out[to + j]', 'part', compute)}"]

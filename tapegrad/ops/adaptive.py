@@ -19,12 +19,16 @@ from .pool import _ADAPTIVE_MAX, _ADAPTIVE_MEAN, _back, _planes, _require, _size
 from .pool import avg_pool3d, take_at
 from .windows import adaptive_spans
 
+__all__ = ["adaptive_avg_pool1d", "adaptive_max_pool1d"]
+
 # -- adaptive ----------------------------------------------------------------------------------------------
 
 
 def _out_size(name: str, input: Any, n: int, output_size: Any) -> tuple[int, ...]:
     """The sizes asked for; None keeps that of the input."""
     shape = input._array.shape
+    if isinstance(output_size, (tuple, list)) and 1 < len(output_size) >= len(shape):
+        raise ValueError(f"{name}(): Input dimension should be at least {len(output_size) + 1}, got {list(shape)}")
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(shape)}")
     for d in range(len(shape) - n, len(shape)):

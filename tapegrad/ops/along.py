@@ -130,12 +130,12 @@ put_along.update = _put
 put_along_adding.update = _add
 
 
-def _extreme_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -> tuple[Any, Any]:
+def _extreme_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -> tuple[Any, None, Any]:
     """Equal shares for all that attain the extreme."""
     mine = eq(x, out).to(g.dtype)
     theirs = eq(values, take_along(out, index, dim=dim)).to(g.dtype)
     share = div(g, put_along_adding(mine, index, theirs, dim=dim))
-    return mul(mine, share), mul(theirs, take_along(share, index, dim=dim))
+    return mul(mine, share), None, mul(theirs, take_along(share, index, dim=dim))
 
 
 @kernel_op(all=_extreme_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")
@@ -146,18 +146,20 @@ def extreme_along(x, index, values, *, dim, largest):
     return out
 
 
-def _product_rule(g: Any, x: Any, index: Any, values: Any, dim: Any) -> tuple[Any, Any]:
-    """The product of the others, also where one factor is zero."""
+def _product_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -> tuple[Any, None, Any]:
+    """The product of the others, also where factors are zero, and right to the second order there."""
     x_zero, v_zero = eq(x, 0), eq(values, 0)
     count = put_along_adding(x_zero.to(g.dtype), index, v_zero.to(g.dtype), dim=dim)  # zeros among the factors
     x_safe, v_safe = where(x_zero, 1.0, x), where(v_zero, 1.0, values)
-    rest = product_along(x_safe, index, v_safe, dim=dim)
-    weighted = mul(g, rest)
-    for_full = where(eq(count, 0), weighted, 0.0)
-    for_zero = where(eq(count, 1), weighted, 0.0)
-    gx = where(x_zero, for_zero, div(for_full, x_safe))
-    gv = where(v_zero, take_along(for_zero, index, dim=dim), div(take_along(for_full, index, dim=dim), v_safe))
-    return gx, gv
+    rest = mul(g, product_along(x_safe, index, v_safe, dim=dim))
+    # The factors that are zero, added up: of two, the other one is the sum less this one.
+    zeros = put_along_adding(where(x_zero, x, 0.0), index, where(v_zero, values, 0.0), dim=dim)
+    one, two = where(eq(count, 1), rest, 0.0), where(eq(count, 2), rest, 0.0)
+    v_zeros, v_one, v_two = (take_along(t, index, dim=dim) for t in (zeros, one, two))
+    full = mul(g, out)
+    gx = where(x_zero, one + two * (zeros - x), div(full, x_safe))
+    gv = where(v_zero, v_one + v_two * (v_zeros - values), div(take_along(full, index, dim=dim), v_safe))
+    return gx, None, gv
 
 
 @kernel_op(all=_product_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")

@@ -14,7 +14,7 @@ from ..kernels.formula import Scalar, select
 from ..tape import Value
 
 __all__ = [
-    "mul", "neg", "where", "maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "copysign", "eq", "ne",
+    "mul", "neg", "maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "copysign", "eq", "ne",
     "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
     "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift", "add", "sub",
     "rsub", "div", "floor_divide", "remainder", "fmod", "pow", "square", "true_divide", "divide", "multiply",

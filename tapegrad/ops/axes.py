@@ -104,6 +104,13 @@ def _runs(shape: tuple[int, ...], dims: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
+def run_sizes(shape: tuple[int, ...], dims: Sequence[int]) -> tuple[tuple[int, int, int], list[int]]:
+    """(outer, n, inner) about the last run of neighbours among dims, and the dims outside of it."""
+    runs = _runs(shape, dims) or [(len(shape), len(shape))]
+    first, last = runs.pop()
+    return _sizes(shape, (first, last)), [d for a, b in runs for d in range(a, b) if d in dims]
+
+
 def reduced(
     reduction: Any, x: np.ndarray, dims: Sequence[int], dtype: Any, numbers: tuple[float, ...] = ()
 ) -> np.ndarray:
@@ -141,10 +148,15 @@ def _reduced_strided(
             with np.errstate(all="ignore"):
                 result = (result * count_of(x.shape, [d for d in dims if d in repeated])).astype(dtype)
         return np.broadcast_to(result, [n for d, n in enumerate(x.shape) if d not in dims]).copy()
+    y, inner_dims, restore = in_memory_order(x, dims)
+    return restore(reduced(reduction, y, inner_dims, dtype, numbers))
+
+
+def in_memory_order(x: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, Sequence[int], Callable[[Any], Any]]:
+    """A contiguous array with the elements of x, the place of dims in it, and what undoes the order on a result."""
     order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
     y = x.transpose(order)
     if not y.flags.c_contiguous:
-        return reduced(reduction, np.ascontiguousarray(x), dims, dtype, numbers)
-    result = reduced(reduction, y, [order.index(d) for d in dims], dtype, numbers)
-    left = [d for d in order if d not in dims]
-    return np.ascontiguousarray(result.transpose(np.argsort(left))) if left else result
+        return np.ascontiguousarray(x), dims, lambda result: result
+    back = np.argsort([d for d in order if d not in dims])
+    return y, [order.index(d) for d in dims], lambda result: np.ascontiguousarray(result.transpose(back))

@@ -14,6 +14,7 @@ from .dims import wrap_dim
 from .index import extent
 from .inplace import kernel_inplace
 from .numbers import element, is_number
+from .rows import take_rows
 from .shape import as_expanded, as_indexed, broadcast_shapes, clone, reshape
 
 __all__ = ["gather", "take_along_dim", "scatter", "scatter_add", "scatter_reduce"]
@@ -76,7 +77,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     if sparse_grad:
         raise RuntimeError("gather: sparse gradients are not supported, leave sparse_grad=False")
     if not index._array.size and index._array.ndim != input._array.ndim:
-        result = input._make(np.empty(index._array.shape, input._array.dtype))
+        result = take_rows(input, at, dim=0, span=input._array.ndim)
     else:
         result = take_along(input, at, dim=d)
     return result if out is None else out.copy_(result)

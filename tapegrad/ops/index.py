@@ -19,12 +19,11 @@ from ..tape import Value
 from .inplace import kernel_inplace
 from .numbers import element, is_number
 from .rows import put_rows, put_rows_adding, take_rows
-from .shape import as_permuted, as_selected, as_view, clone, place
+from .shape import as_permuted, as_selected, as_view, place
 
 __all__ = ["index_put"]
 
 _FULL = slice(None)
-_SKIPPED = slice(None)  # a dimension that the key does not speak of
 
 # -- views: the same window under PyTorch's names of its last step ------------------------------------
 
@@ -50,10 +49,8 @@ def _view(x: Any, key: list[Any]) -> Any:
     for item in key:
         if item is None:
             last = "unsqueeze"
-        elif item is not Ellipsis and item != _FULL:
+        elif item is not Ellipsis and item is not _FULL:
             last = "select" if type(item) is int else "slice"
-    if last == "alias" and any(item is not _SKIPPED for item in key):
-        last = "slice"
     return _WINDOWS[last](x, key=(*key, Ellipsis) if Ellipsis not in key else tuple(key))
 
 
@@ -63,9 +60,10 @@ def _view(x: Any, key: list[Any]) -> Any:
 class _Picks:
     """The tensors of a key: at which dimension of the view, how many each spans, and the flat index."""
 
-    __slots__ = ("dims", "indices", "spans")
+    __slots__ = ("dims", "indices", "masked", "spans")
 
     def __init__(self) -> None:
+        self.masked = False  # whether the last one was a mask
         self.dims: list[int] = []
         self.spans: list[int] = []
         self.indices: list[np.ndarray] = []
@@ -73,7 +71,8 @@ class _Picks:
     def add(self, dim: int, array: np.ndarray, shape: tuple[int, ...], at: int) -> int:
         """Note an index array for dimension ``at`` of a shape; how many dimensions it spans."""
         span = 1
-        if array.dtype.char != "?":
+        self.masked = array.dtype.char == "?"
+        if not self.masked:
             array = wrapped(array, shape[at], at)
         elif array.ndim:
             span = array.ndim
@@ -180,9 +179,9 @@ def _taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[A
     skipped = rank - count
     for j, item in enumerate(made):
         if item is Ellipsis:
-            if not skipped and Ellipsis in made[:j] and j + 1 < len(made) and rank > count:
+            if rank > count and any(k is Ellipsis for k in made[:j]) and any(k is not Ellipsis for k in made[j:]):
                 raise IndexError("only the first Ellipsis of a key stands for dimensions; nothing may follow a second one")
-            key += [_SKIPPED] * skipped
+            key += [_FULL] * skipped
             at, out, skipped = at + skipped, out + skipped, 0
         elif item is None:
             key.append(None)
@@ -224,7 +223,7 @@ def _slice(item: slice) -> slice:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     if step is not None and step <= 0:
         raise ValueError("step must be greater than zero")
-    return slice(start, stop, step)
+    return slice(start, stop, step) if start or stop is not None or step not in (None, 1) else _FULL
 
 
 def _int(item: Any, n: int, dim: int) -> int:
@@ -417,10 +416,10 @@ def _without_ones(value: Any, shape: tuple[int, ...]) -> Any:
     return value
 
 
-def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: _Picks | None) -> Any:
+def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: _Picks) -> Any:
     """The value if it has the target's dtype and fits the picked rows."""
     if value._array.dtype != x._array.dtype:
-        one_mask = picks is not None and len(picks.indices) == 1 and value._array.ndim == 0
+        one_mask = picks.masked and len(picks.indices) == 1 and value._array.ndim == 0
         if not one_mask:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {dtypes.of(x._array).short} for the destination "
@@ -433,17 +432,14 @@ def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: _Picks | None) -
 # -- index_put ----------------------------------------------------------------------------------------
 
 
-def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[Any, np.ndarray, Any, int, int]:
-    """What index_put needs: the tensor with picked dimensions adjacent, the flat index, values, dim and span."""
+def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[np.ndarray, Any, int]:
+    """What index_put needs: the flat index, the values, and how many dimensions the index spans."""
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
     if not isinstance(values, Value):
         raise TypeError(f"{name}(): argument 'values' must be Tensor, not {type(values).__name__}")
     shape, at, picks = input._array.shape, 0, _Picks()
     for item in indices:
-        if item is None:
-            at += 1
-            continue
         if not isinstance(item, Value):
             raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it")
         array = _array(item)
@@ -455,22 +451,19 @@ def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[Any, n
     if not picks.indices:
         raise RuntimeError(f"{name}(): at least one index tensor is needed")
     x, index, dim, span = _joined(input, picks)
-    return x, index, _checked(x, values, _rows_shape(x, index, dim, span), picks), dim, span
+    return index, _checked(x, values, _rows_shape(x, index, dim, span), picks), span
 
 
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """In place: input[indices] = values, or += with ``accumulate`` (equal indices add up)."""
-    x, index, values, dim, span = _put_parts(input, indices, values, "index_put_")
-    kernel_inplace(put_rows_adding if accumulate else put_rows, x, index, values, dim=dim, span=span)
-    return input
+    index, values, span = _put_parts(input, indices, values, "index_put_")
+    return kernel_inplace(put_rows_adding if accumulate else put_rows, input, index, values, dim=0, span=span)
 
 
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of input with input[indices] = values, or += with ``accumulate`` (equal indices add up)."""
-    x, index, given, dim, span = _put_parts(input, indices, values, "index_put")
-    if x is not input:  # its picked dimensions had to be moved
-        return index_put_(clone(input), indices, values, accumulate)
-    return (put_rows_adding if accumulate else put_rows)(x, index, given, dim=dim, span=span)
+    index, values, span = _put_parts(input, indices, values, "index_put")
+    return (put_rows_adding if accumulate else put_rows)(input, index, values, dim=0, span=span)
 
 
 class IndexMethods:

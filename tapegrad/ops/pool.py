@@ -18,6 +18,8 @@ from . import convert
 from .direct import DirectOp, direct_op
 from .windows import Spans, Windows, pooled_size, pooling_spans
 
+__all__ = ["avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d"]
+
 # -- on arrays ---------------------------------------------------------------------------------------------
 
 

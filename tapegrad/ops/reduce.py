@@ -98,7 +98,7 @@ def _total(input: Any, op: Any, scale: bool) -> Any:
     n = x.size
     kernel(x, made, n, n, 0, 1)
     if scale:
-        made /= n
+        made[()] = made.item() / n
     node = input._node if input._view is None else input._source()
     if node is not None:
         if modes.grad:
@@ -277,7 +277,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
 # -- norms ---------------------------------------------------------------------------------------------
 
 
-def _safe_quotient(a: Any, b: Any) -> Any:
+def safe_quotient(a: Any, b: Any) -> Any:
     """a / b, and zero where b is zero: in every order of derivative."""
     zero = eq(b, 0)
     return where(zero, 0.0, div(a, where(zero, 1.0, b)))
@@ -291,7 +291,7 @@ def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
     if ord == 1:
         return mul(sign(x), g)
     if ord == 2:
-        return mul(x, _safe_quotient(g, norm))
+        return mul(x, safe_quotient(g, norm))
     size = abs(x)
     if math.isinf(ord):
         top = where(eq(size, norm), 1.0, where(ne(size, size), where(ne(norm, norm), 1.0, 0.0), 0.0))
@@ -299,7 +299,7 @@ def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
     # |x|^(ord-1) has no value at 0 for ord < 1, and no second derivative there for ord < 2.
     zero = eq(x, 0)
     power = where(zero, 0.0, pow(where(zero, 1.0, size), ord - 1))
-    return mul(mul(sign(x), power), _safe_quotient(g, pow(where(eq(norm, 0), 1.0, norm), ord - 1) * ne(norm, 0)))
+    return mul(mul(sign(x), power), safe_quotient(g, pow(where(eq(norm, 0), 1.0, norm), ord - 1) * ne(norm, 0)))
 
 
 @kernel_op(x=_norm_rule, name="linalg_vector_norm")

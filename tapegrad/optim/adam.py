@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, check_betas, counter, like, not_negative, number, one_element
+from .fused import (
+    FusedOptimizer,
+    Runner,
+    check_betas,
+    counted,
+    counter,
+    like,
+    not_negative,
+    number,
+    one_element,
+)
 
 
 class Adam(FusedOptimizer):
@@ -55,8 +65,8 @@ class Adam(FusedOptimizer):
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         amsgrad = group["amsgrad"]
-        run = None
-        count = -1.0
+        run = Runner("adam_amsgrad", 5, mark) if amsgrad else Runner("adam", 4, mark)
+        last = -1.0
         states = self.state
         for param in group["params"]:
             if param._grad is None:
@@ -68,20 +78,16 @@ class Adam(FusedOptimizer):
                 state["exp_avg_sq"] = like(param)
                 if amsgrad:
                     state["max_exp_avg_sq"] = like(param)
-            steps = state["step"]._array
-            steps += 1
-            if steps != count:
+            count = counted(state)
+            if count != last:
                 # The numbers depend on the count, which the parameters of a group mostly share.
-                count = steps.item()
-                numbers = _numbers(group, count)
-                if run is None:
-                    run = Runner("adam_amsgrad", 5, numbers, mark) if amsgrad else Runner("adam", 4, numbers, mark)
-                else:
-                    run.set(numbers)
+                run.numbers = _numbers(group, count)
+                run.char = ""
+                last = count
             if amsgrad:
-                run(param, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"])  # type: ignore[misc]
+                run(param, (state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"]))
             else:
-                run(param, state["exp_avg"], state["exp_avg_sq"])  # type: ignore[misc]
+                run(param, (state["exp_avg"], state["exp_avg_sq"]))
 
 
 def _numbers(group: dict[str, Any], count: float) -> list[float]:

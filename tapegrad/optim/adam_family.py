@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, check_betas, counter, like, not_negative, number, one_element
+from .fused import (
+    FusedOptimizer,
+    Runner,
+    check_betas,
+    counted,
+    counter,
+    like,
+    not_negative,
+    number,
+    one_element,
+)
 
 
 def _check(lr: Any, betas: tuple[float, float], eps: float, weight_decay: float) -> None:
@@ -79,15 +89,14 @@ class NAdam(FusedOptimizer):
                 state["mu_product"] = counter(1.0)
                 state["exp_avg"] = like(param)
                 state["exp_avg_sq"] = like(param)
-            state["step"]._array += 1
-            count = state["step"]._array.item()
+            count = counted(state)
             mu = beta1 * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))
             mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((count + 1) * group["momentum_decay"]))
             state["mu_product"]._array *= mu
             product = state["mu_product"]._array.item()
             numbers = [lr * (1 - mu) / (1 - product), decay, sign, *_moments(group), 1 - beta2**count]
             numbers += [group["eps"], shrink, lr * mu_next / (1 - product * mu_next)]
-            Runner("nadam", 4, numbers, mark)(param, state["exp_avg"], state["exp_avg_sq"])
+            Runner("nadam", 4, mark, numbers)(param, (state["exp_avg"], state["exp_avg_sq"]))
 
 
 class RAdam(FusedOptimizer):
@@ -125,7 +134,7 @@ class RAdam(FusedOptimizer):
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         run = None
-        count = -1.0
+        last = -1.0
         for param in group["params"]:
             if param._grad is None:
                 continue
@@ -134,11 +143,11 @@ class RAdam(FusedOptimizer):
                 state["step"] = counter()
                 state["exp_avg"] = like(param)
                 state["exp_avg_sq"] = like(param)
-            state["step"]._array += 1
-            if run is None or state["step"]._array.item() != count:
-                count = state["step"]._array.item()
-                run = Runner("radam", 4, _radam_numbers(group, count), mark)
-            run(param, state["exp_avg"], state["exp_avg_sq"])
+            count = counted(state)
+            if run is None or count != last:
+                run = Runner("radam", 4, mark, _radam_numbers(group, count))
+                last = count
+            run(param, (state["exp_avg"], state["exp_avg_sq"]))
 
 
 def _radam_numbers(group: dict[str, Any], count: float) -> list[float]:
@@ -192,7 +201,7 @@ class Adamax(FusedOptimizer):
         beta1, beta2 = group["betas"]
         decay, sign, _ = _decay(group)
         run = None
-        count = -1.0
+        last = -1.0
         for param in group["params"]:
             if param._grad is None:
                 continue
@@ -201,9 +210,9 @@ class Adamax(FusedOptimizer):
                 state["step"] = counter()
                 state["exp_avg"] = like(param)
                 state["exp_inf"] = like(param)
-            state["step"]._array += 1
-            if run is None or state["step"]._array.item() != count:
-                count = state["step"]._array.item()
+            count = counted(state)
+            if run is None or count != last:
                 rate = number(group["lr"]) / (1 - beta1**count)
-                run = Runner("adamax", 4, [rate, decay, sign, 1 - beta1, beta2, group["eps"]], mark)
-            run(param, state["exp_avg"], state["exp_inf"])
+                run = Runner("adamax", 4, mark, [rate, decay, sign, 1 - beta1, beta2, group["eps"]])
+                last = count
+            run(param, (state["exp_avg"], state["exp_inf"]))

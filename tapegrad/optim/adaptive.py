@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, counter, like, not_negative, number, one_element
+from .fused import FusedOptimizer, Runner, counted, counter, like, not_negative, number, one_element
 
 
 def _sign(group: dict[str, Any]) -> float:
@@ -63,19 +63,19 @@ class Adagrad(FusedOptimizer):
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         run = None
-        count = -1.0
+        last = -1.0
         for param in group["params"]:
             if param._grad is None:
                 continue
             state = self.state[param]
             if not state:  # of a group added later
                 self._start(param, group)
-            state["step"]._array += 1
-            if run is None or state["step"]._array.item() != count:
-                count = state["step"]._array.item()
+            count = counted(state)
+            if run is None or count != last:
                 rate = number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
-                run = Runner("adagrad", 3, [rate, group["weight_decay"], _sign(group), group["eps"]], mark)
-            run(param, state["sum"])
+                run = Runner("adagrad", 3, mark, [rate, group["weight_decay"], _sign(group), group["eps"]])
+                last = count
+            run(param, (state["sum"],))
 
 
 class Adadelta(FusedOptimizer):
@@ -117,7 +117,7 @@ class Adadelta(FusedOptimizer):
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         rho = group["rho"]
         numbers = [number(group["lr"]), group["weight_decay"], _sign(group), rho, 1 - rho, group["eps"]]
-        run = Runner("adadelta", 4, numbers, mark)
+        run = Runner("adadelta", 4, mark, numbers)
         for param in group["params"]:
             if param._grad is None:
                 continue
@@ -126,8 +126,8 @@ class Adadelta(FusedOptimizer):
                 state["step"] = counter()
                 state["square_avg"] = like(param)
                 state["acc_delta"] = like(param)
-            state["step"]._array += 1
-            run(param, state["square_avg"], state["acc_delta"])
+            counted(state)
+            run(param, (state["square_avg"], state["acc_delta"]))
 
 
 class RMSprop(FusedOptimizer):
@@ -177,7 +177,7 @@ class RMSprop(FusedOptimizer):
         alpha, momentum, centered = group["alpha"], group["momentum"], group["centered"]
         numbers = [number(group["lr"]), group["weight_decay"], _sign(group), alpha, 1 - alpha, group["eps"], momentum]
         flags = (int(centered), int(momentum > 0))
-        run = Runner("rmsprop", 5, numbers, mark, flags)
+        run = Runner("rmsprop", 5, mark, numbers, flags)
         for param in group["params"]:
             if param._grad is None:
                 continue
@@ -189,7 +189,7 @@ class RMSprop(FusedOptimizer):
                     state["momentum_buffer"] = like(param)
                 if centered:
                     state["grad_avg"] = like(param)
-            state["step"]._array += 1
+            counted(state)
             square = state["square_avg"]
             # An array that the flags leave untouched is represented by another one.
-            run(param, square, state.get("grad_avg", square), state.get("momentum_buffer", square))
+            run(param, (square, state.get("grad_avg", square), state.get("momentum_buffer", square)))

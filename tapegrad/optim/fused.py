@@ -93,68 +93,78 @@ def counter(value: float = 0.0) -> Tensor:
     return made
 
 
-class Runner:
-    """Runs one kernel over parameters: the numbers are given once, the arrays one by one."""
+def counted(state: dict[str, Any]) -> float:
+    """Add one to the count of steps in a parameter's state and return it."""
+    array = state["step"]._array
+    count: float = array.item() + 1.0
+    array.fill(count)
+    return count
 
-    __slots__ = ("_char", "_entry", "_hyper", "_kernel", "_mark", "_n", "_numbers", "flags")
+
+class Runner:
+    """Runs one kernel over parameters: the numbers are given once, the arrays one by one.
+
+    Who changes ``numbers`` sets ``char`` to "".
+    """
+
+    __slots__ = ("_entry", "_flags", "_hyper", "_kernel", "_mark", "_n", "char", "numbers")
 
     def __init__(
-        self, name: str, arrays: int, numbers: Sequence[float], mark: tuple[str, Any], flags: tuple[int, ...] = ()
+        self,
+        name: str,
+        arrays: int,
+        mark: tuple[str, Any],
+        numbers: Sequence[float] = (),
+        flags: tuple[int, ...] = (),
     ) -> None:
         self._kernel = getattr(kernels.optim, name)
         self._n = arrays
         self._mark = mark
-        self._char = ""
-        self.flags = flags
-        self.set(numbers)
-
-    def set(self, numbers: Sequence[float]) -> None:
-        """Use these numbers from now on."""
-        self._numbers = numbers
-        self._char = ""
+        self._flags = flags
+        self.numbers = numbers
+        self.char = ""
 
     def _prepare(self, char: str) -> None:
-        self._char = char
-        self._hyper = np.array(self._numbers, char)
-        self._entry = self._kernel.entry((*char * (self._n + 1), *("int",) * len(self.flags), "int", "int"))
+        self.char = char
+        self._hyper = np.array(self.numbers, char)
+        self._entry = self._kernel.entry((*char * (self._n + 1), *("int",) * len(self._flags), "int", "int"))
 
-    def __call__(self, param: Tensor, *states: Tensor) -> None:
+    def __call__(self, param: Tensor, states: Sequence[Tensor]) -> None:
         """Update a parameter (its gradient must be there) and its state in place."""
         grad = param._grad
         char = param._char
         array = param._array
         size = array.size
-        plain = char and char == grad._char and char in "fd"
-        if plain:
-            for state in states:
-                if state._char != char:
-                    plain = False
-        if not plain:
-            self._run_copies(param, grad, states)
-        elif size < config.grain:
-            if char != self._char:
-                self._prepare(char)
-            self._entry(array, grad._array, *[s._array for s in states], self._hyper, *self.flags, 0, size)
+        arrays = [array, grad._array]
+        plain = grad._char == char
+        for state in states:
+            if state._char != char:
+                plain = False
+            arrays.append(state._array)
+        if not plain or char not in "fd" or not char:
+            self._run_copies(arrays)
         else:
-            self._launch(char, [array, grad._array, *[s._array for s in states]])
+            if char != self.char:
+                self._prepare(char)
+            if size < config.grain:
+                self._entry(*arrays, self._hyper, *self._flags, 0, size)
+            else:
+                kernels.launch_lazily(self._kernel, (*arrays, self._hyper, *self._flags), size, size)
         version = param._version
         version[0] += 1
         version[1] = self._mark
 
-    def _launch(self, char: str, arrays: list[np.ndarray]) -> None:
-        if char != self._char:
-            self._prepare(char)
-        size = arrays[0].size
-        kernels.launch_lazily(self._kernel, (*arrays, self._hyper, *self.flags), size, size)
-
-    def _run_copies(self, param: Tensor, grad: Tensor, states: Sequence[Tensor]) -> None:
+    def _run_copies(self, arrays: list[np.ndarray]) -> None:
         """For arrays that kernels do not take (strided, float16, mixed): on copies, written back."""
-        if not dtypes.of(param._array).is_floating_point:
-            raise RuntimeError(f"{self._mark[0]}: cannot update a parameter of dtype {param.dtype}")
-        char = "d" if param._array.dtype.char == "d" else "f"
-        owners = [param._array, *[s._array for s in states]]
-        copies = [np.array(a, char, order="C") for a in owners]
-        given = np.array(grad._array, char, order="C")
-        self._launch(char, [copies[0], given, *copies[1:]])
-        for owner, copy in zip(owners, copies, strict=True):
-            np.copyto(owner, copy, casting="same_kind")
+        dtype = dtypes.of(arrays[0])
+        if not dtype.is_floating_point:
+            raise RuntimeError(f"{self._mark[0]}: cannot update a parameter of dtype {dtype}")
+        char = "d" if arrays[0].dtype.char == "d" else "f"
+        if char != self.char:
+            self._prepare(char)
+        copies = [np.array(a, char, order="C") for a in arrays]
+        size = copies[0].size
+        kernels.launch_lazily(self._kernel, (*copies, self._hyper, *self._flags), size, size)
+        for j, copy in enumerate(copies):
+            if j != 1:  # the gradient is only read
+                np.copyto(arrays[j], copy, casting="same_kind")

@@ -53,23 +53,22 @@ class SGD(FusedOptimizer):
         sign = -1.0 if group["maximize"] else 1.0
         numbers = [number(group["lr"]), number(group["weight_decay"]), sign]
         if momentum == 0:
-            run = Runner("sgd", 2, numbers, mark)
+            run = Runner("sgd", 2, mark, numbers)
             for param in group["params"]:
                 if param._grad is not None:
-                    run(param)
+                    run(param, ())
             return
         numbers += [momentum, 1 - group["dampening"], float(group["nesterov"])]
-        go_on = Runner("sgd_momentum", 3, numbers, mark, flags=(0,))
-        start = None
+        go_on = Runner("sgd_momentum", 3, mark, numbers, flags=(0,))
+        start = Runner("sgd_momentum", 3, mark, numbers, flags=(1,))
         states = self.state
         for param in group["params"]:
             if param._grad is None:
                 continue
             state = states[param]
             buffer = state.get("momentum_buffer")
-            if buffer is not None:
-                go_on(param, buffer)
-                continue
-            buffer = state["momentum_buffer"] = like(param)
-            start = start or Runner("sgd_momentum", 3, numbers, mark, flags=(1,))
-            start(param, buffer)
+            if buffer is None:
+                buffer = state["momentum_buffer"] = like(param)
+                start(param, (buffer,))
+            else:
+                go_on(param, (buffer,))

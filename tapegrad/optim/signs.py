@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, counter, like, not_negative, number, one_element
+from .fused import FusedOptimizer, Runner, counted, counter, like, not_negative, number, one_element
 
 
 class Rprop(FusedOptimizer):
@@ -44,7 +44,7 @@ class Rprop(FusedOptimizer):
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         sign = -1.0 if group["maximize"] else 1.0
-        run = Runner("rprop", 4, [sign, *group["etas"], *group["step_sizes"], 0.0, 1.0], mark)
+        run = Runner("rprop", 4, mark, [sign, *group["etas"], *group["step_sizes"], 0.0, 1.0])
         for param in group["params"]:
             if param._grad is None:
                 continue
@@ -53,8 +53,8 @@ class Rprop(FusedOptimizer):
                 state["step"] = counter()
                 state["prev"] = like(param)
                 state["step_size"] = like(param, number(group["lr"]))
-            state["step"]._array += 1
-            run(param, state["prev"], state["step_size"])
+            counted(state)
+            run(param, (state["prev"], state["step_size"]))
 
 
 class ASGD(FusedOptimizer):
@@ -103,10 +103,9 @@ class ASGD(FusedOptimizer):
                 state["eta"] = counter(lr)
                 state["mu"] = counter(1.0)
                 state["ax"] = like(param)
-            state["step"]._array += 1
-            count = state["step"]._array.item()
+            count = counted(state)
             eta, mu = state["eta"]._array.item(), state["mu"]._array.item()
             numbers = [eta, group["weight_decay"], sign, 1 - lambd * eta, mu]
-            Runner("asgd", 3, numbers, mark)(param, state["ax"])
+            Runner("asgd", 3, mark, numbers)(param, (state["ax"],))
             state["eta"]._array.fill(lr / (1 + lambd * lr * count) ** group["alpha"])
             state["mu"]._array.fill(1 / max(1, count - group["t0"]))

@@ -46,11 +46,12 @@ def leaves(value):
     return []
 
 
-def tracked(value):
-    for leaf in leaves(value):
-        if leaf.is_floating_point():
-            leaf.requires_grad_()
-    return value
+def tracked(values, constant=()):
+    for i, value in enumerate(values):
+        for leaf in leaves(value):
+            if leaf.is_floating_point() and i not in constant:
+                leaf.requires_grad_()
+    return values
 
 
 def load(module, reference):
@@ -67,10 +68,13 @@ def close(mine, theirs, rtol, what):
     np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=rtol * 1e-1, err_msg=what, equal_nan=True)
 
 
-def compare(module, reference, args, kwargs=None, rtol=1e-9):
-    """Outputs, gradients of inputs and parameters, buffers after the call."""
+def compare(module, reference, args, kwargs=None, rtol=1e-9, constant=()):
+    """Outputs, gradients of inputs and parameters, buffers after the call.
+
+    Inputs whose position is in ``constant`` do not require grad.
+    """
     kwargs = kwargs or {}
-    mine_in, their_in = tracked(to_tapegrad(args)), tracked(to_torch(args))
+    mine_in, their_in = tracked(to_tapegrad(args), constant), tracked(to_torch(args), constant)
     mine_kw, their_kw = to_tapegrad(kwargs), to_torch(kwargs)
     mine, theirs = leaves(module(*mine_in, **mine_kw)), leaves(reference(*their_in, **their_kw))
     assert len(mine) == len(theirs)

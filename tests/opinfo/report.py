@@ -43,16 +43,17 @@ def _ring(*unused: Any) -> None:
 def line_of(name: str, limit: int | None, seconds: int, every: bool) -> tuple[str, bool]:
     """The report's line, and whether everything passed."""
     counts: Counter[tuple[str, str]] = Counter()
-    failures: list[str] = []
+    failures: dict[str, list[str]] = {}  # what went wrong -> where
     signal.signal(signal.SIGALRM, _ring)
     signal.alarm(seconds)
     try:
         for where, verdict in verdicts_of(name, limit):
             counts[verdict.stage, verdict.outcome] += 1
             if verdict.outcome == "failed":
-                failures.append(f"{verdict.stage}, {where}: {' '.join(verdict.text.split())[:300]}")
+                what = f"{verdict.stage}: {' '.join(verdict.text.split())[:300]}"
+                failures.setdefault(what, []).append(where)
     except Exception as err:  # the sample generator itself failed, or time is up
-        failures.append(f"{type(err).__name__}: {err}")
+        failures[f"{type(err).__name__}: {err}"] = ["the samples themselves"]
         counts["forward", "failed"] += 1
     finally:
         signal.alarm(0)
@@ -62,8 +63,9 @@ def line_of(name: str, limit: int | None, seconds: int, every: bool) -> tuple[st
         cells.append(f"{passed}/{passed + failed}" if passed + failed else "-")
     excluded = counts["forward", "excluded"]
     text = f"{name:48} " + " ".join(f"{c:>9}" for c in cells) + (f"  ({excluded} excluded)" if excluded else "")
-    shown = failures if every else failures[:1]
-    text += "".join(f"\n      {f}" for f in shown)
+    for what, places in list(failures.items())[: None if every else 1]:
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        text += f"\n      {what} [{places[0]}{more}]"
     good = not any(n for (stage, outcome), n in counts.items() if outcome == "failed" and stage != "errors")
     return text, good
 
@@ -76,7 +78,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tier", choices=[*TIERS, "all"], default="all")
     parser.add_argument("--samples", type=int, default=None, help="at most so many samples per dtype")
     parser.add_argument("--seconds", type=int, default=120, help="time for one operation")
-    parser.add_argument("--every", action="store_true", help="show every failure, not only the first")
+    parser.add_argument("--every", action="store_true", help="show every kind of failure, not only the first")
     parser.add_argument("--failing", action="store_true", help="show only operations that fail")
     given = parser.parse_args(arguments)
     status = 0

@@ -137,8 +137,10 @@ def test_saved_state_continues_the_same_way(name, options):
     again.load_state_dict(copy.deepcopy(opt.state_dict()))
     steps(params, opt, 4)
     steps(twins, again, 4)
+    # Scalars of the state other than the step take the parameters' dtype when they are loaded, as in PyTorch.
+    tolerance = 1e-6 if name in ("NAdam", "ASGD") else 0
     for p, q in zip(params, twins, strict=True):
-        assert p.tolist() == q.tolist()
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=tolerance, atol=0)
 
 
 @pytest.mark.parametrize("search", [None, "strong_wolfe"])

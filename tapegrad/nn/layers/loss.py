@@ -8,6 +8,7 @@ from ...tensor import Tensor
 from .. import functional as F
 from ..functional.reduction import legacy_reduction
 from ..module import Module
+from .distance import PairwiseDistance
 
 
 class _Loss(Module):
@@ -275,7 +276,7 @@ class TripletMarginWithDistanceLoss(_Loss):
             raise ValueError(
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
             )
-        self.distance_function = F.pairwise_distance if distance_function is None else distance_function
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin = margin
         self.swap = swap
 

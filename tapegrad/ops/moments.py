@@ -1,0 +1,169 @@
+"""Variance and standard deviation, alone and together with the mean."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, kernels
+from ..op import KernelOp
+from .arithmetic import div, mul, sub
+from .axes import count_of, final_shape, in_memory_order, kept, kept_shape, numpy_names, run_sizes, widened
+from .dims import wrap_dims
+from .out import into
+from .reduce import averaged_over, safe_quotient
+
+__all__ = ["var", "std", "var_mean", "std_mean"]
+
+# -- ops -----------------------------------------------------------------------------------------------
+
+
+def _moments(x: np.ndarray, dims: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and sums of squared deviations over dims in float64, in the shape of the dimensions that are left."""
+    left = final_shape(x.shape, dims, False)
+    if not x.size:
+        return np.full(left, np.nan), np.full(left, np.nan)
+    y, inside, restore = (x, dims, None) if x.flags.c_contiguous else in_memory_order(x, dims)
+    sizes, rest = run_sizes(y.shape, inside)
+    mean, m2 = kernels.reduce.moments(y, sizes)
+    if rest:
+        # The other dimensions: few numbers are left of each run.
+        shape = kept_shape(y.shape, tuple(d for d in inside if d not in rest))
+        mean, m2 = mean.reshape(shape), m2.reshape(shape)
+        whole = mean.mean(axis=tuple(rest), keepdims=True)
+        m2 = (m2 + sizes[1] * (mean - whole) ** 2).sum(axis=tuple(rest))
+        mean = whole
+    shape = final_shape(y.shape, tuple(inside), False)
+    mean, m2 = mean.reshape(shape), m2.reshape(shape)
+    return (mean, m2) if restore is None else (restore(mean), restore(m2))
+
+
+def _variance(x: np.ndarray, dims: tuple[int, ...], correction: float) -> tuple[np.ndarray, np.ndarray]:
+    mean, m2 = _moments(widened(x), dims)
+    with np.errstate(all="ignore"):
+        return m2 / np.float64(max(count_of(x.shape, dims) - correction, 0.0)), mean
+
+
+def _forward(root: bool, pair: bool) -> Any:
+    def forward(x: np.ndarray, *, dims: Any, correction: float, shape: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Variance (or its root) and mean over dims."""
+        result, mean = _variance(x, dims, correction)
+        with np.errstate(all="ignore"):
+            result = np.sqrt(result) if root else result
+            to = shape if pair else kept_shape(x.shape, dims)
+            return result.astype(x.dtype).reshape(shape), mean.astype(x.dtype).reshape(to)
+
+    return forward
+
+
+def _mean(x: Any, dims: Any) -> Any:
+    shape = x._array.shape
+    return averaged_over(x, dims=dims, shape=kept_shape(shape, dims), dtype=x._array.dtype)
+
+
+def _per_freedom(x: Any, dims: Any, correction: float) -> float:
+    """1 / (n - correction)"""
+    freedom = count_of(x._array.shape, dims) - correction
+    return 1 / freedom if freedom else math.inf
+
+
+def _var_rule(g: Any, x: Any, average: Any, dims: Any, correction: float) -> Any:
+    return mul(mul(kept(g, x._array.shape, dims), 2 * _per_freedom(x, dims, correction)), sub(x, average))
+
+
+def _std_rule(g: Any, x: Any, out: Any, average: Any, dims: Any, correction: float) -> Any:
+    shape = x._array.shape
+    # The root has no slope at zero; PyTorch and this library take zero.
+    slope = safe_quotient(kept(g, shape, dims), kept(out, shape, dims))
+    return mul(mul(slope, _per_freedom(x, dims, correction)), sub(x, average))
+
+
+def _var_mean_rule(gs: Any, x: Any, average: Any, dims: Any, correction: float) -> Any:
+    shape = x._array.shape
+    first = _var_rule(gs[0], x, kept(average, shape, dims), dims, correction)
+    return first + div(kept(gs[1], shape, dims), count_of(shape, dims))
+
+
+def _std_mean_rule(gs: Any, x: Any, deviation: Any, average: Any, dims: Any, correction: float) -> Any:
+    shape = x._array.shape
+    first = _std_rule(gs[0], x, deviation, kept(average, shape, dims), dims, correction)
+    return first + div(kept(gs[1], shape, dims), count_of(shape, dims))
+
+
+_RESIDUAL = {"average": _mean}
+variance = KernelOp(_forward(False, False), {"x": _var_rule}, ("out",), _RESIDUAL, "VarBackward0", "var")
+deviation = KernelOp(_forward(True, False), {"x": _std_rule}, ("out",), _RESIDUAL, "StdBackward0", "std")
+variance_and_mean = KernelOp(
+    _forward(False, True), {"x": _var_mean_rule}, ("variance", "average"), {}, "VarMeanBackward0", "var_mean"
+)
+deviation_and_mean = KernelOp(
+    _forward(True, True), {"x": _std_mean_rule}, ("deviation", "average"), {}, "StdMeanBackward0", "std_mean"
+)
+
+
+# -- PyTorch's faces -----------------------------------------------------------------------------------
+
+
+def _run(op: KernelOp, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any, name: str) -> Any:
+    if isinstance(dim, bool):  # var(input, unbiased)
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"{name}() received an invalid combination of arguments: give unbiased or correction, not both")
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    x = input._array
+    have = dtypes.of(x)
+    if not have.is_floating_point:
+        raise RuntimeError(f"{name} only support floating point and complex dtypes; got {have.short}")
+    dims = wrap_dims(dim, x.ndim)
+    if count_of(x.shape, dims) <= correction and math.prod(final_shape(x.shape, dims, False)):
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
+            f"numel divided by output numel).",
+            UserWarning,
+            stacklevel=3,
+        )
+    return op(input, dims=dims, correction=float(correction), shape=final_shape(x.shape, dims, keepdim))
+
+
+@numpy_names
+def var(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+) -> Any:
+    """Variance over all or some dimensions: squared deviations divided by n - correction (1 if not given)."""
+    return into(_run(variance, input, dim, unbiased, keepdim, correction, "var"), out, "var")
+
+
+@numpy_names
+def std(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+) -> Any:
+    """Standard deviation over all or some dimensions; its gradient at zero is zero."""
+    return into(_run(deviation, input, dim, unbiased, keepdim, correction, "std"), out, "std")
+
+
+@numpy_names
+def var_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Any, Any]:
+    """Variance and mean in one pass."""
+    return _run(variance_and_mean, input, dim, unbiased, keepdim, correction, "var_mean")  # type: ignore[no-any-return]
+
+
+@numpy_names
+def std_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Any, Any]:
+    """Standard deviation and mean in one pass."""
+    return _run(deviation_and_mean, input, dim, unbiased, keepdim, correction, "std_mean")  # type: ignore[no-any-return]
+
+
+class MomentMethods:
+    """a.var(), a.std(0), ..."""
+
+    __slots__ = ()
+
+    var, std = var, std
