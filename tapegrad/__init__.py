@@ -5,6 +5,7 @@
 
 from . import autograd as autograd
 from . import ops as ops
+from . import special as special
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import asarray as asarray
@@ -85,7 +86,12 @@ from .tensor import Tensor as Tensor
 from .ops.activation import *  # noqa: F403
 from .ops.adaptive import *  # noqa: F403
 from .ops.arithmetic import *  # noqa: F403
+from .ops.blends import *  # noqa: F403
+from .ops.clamping import *  # noqa: F403
+from .ops.closeness import *  # noqa: F403
 from .ops.conv import *  # noqa: F403
+from .ops.counting import *  # noqa: F403
+from .ops.covariance import *  # noqa: F403
 from .ops.diagonals import *  # noqa: F403
 from .ops.dropout import *  # noqa: F403
 from .ops.einsum import *  # noqa: F403
@@ -94,23 +100,32 @@ from .ops.extrema import *  # noqa: F403
 from .ops.gather import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.layer_norm import *  # noqa: F403
+from .ops.linalg_lu import *  # noqa: F403
+from .ops.linalg_measures import *  # noqa: F403
+from .ops.linalg_solve import *  # noqa: F403
+from .ops.linalg_spectral import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
 from .ops.maths import *  # noqa: F403
 from .ops.matmul import *  # noqa: F403
 from .ops.moments import *  # noqa: F403
 from .ops.norm import *  # noqa: F403
+from .ops.norms import *  # noqa: F403
 from .ops.pick import *  # noqa: F403
 from .ops.pool import *  # noqa: F403
 from .ops.products import *  # noqa: F403
+from .ops.quantile import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.scan import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
 from .ops.shuffle import *  # noqa: F403
 from .ops.softmax import *  # noqa: F403
+from .ops.sort import *  # noqa: F403
+from .ops.special import *  # noqa: F403
 
 # Above the tensor: networks, optimizers, data, weights.
 # from . import data as data
+from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
 # from . import utils as utils

@@ -26,7 +26,7 @@ from .derive import Expr, derived_rules
 from .kernels.formula import TYPE_NAMES, Emitter, Scalar
 from .modes import modes
 from .op import KernelOp, Op, Packed, Rule, apply_inplace, check_inplace, rebase
-from .replay import Algebra
+from .replay import Algebra, Short
 from .tape import LEAF, Entry, Value, record
 
 _empty = np.empty
@@ -66,35 +66,49 @@ class Variant:
         return found
 
 
-class Vjp:
-    """The fused derivative of a variant: cotangent and saved arrays in, needed gradients out."""
+class Vjp(Short):
+    """The fused derivative of a variant: cotangent and saved arrays in, needed gradients out.
+
+    An entry that was recorded on the short way has its Vjp as ``params``: all operands are contiguous and
+    have the cotangent's shape and dtype, so the replay calls :attr:`short` without asking anything.
+    """
 
     def __init__(self, variant: Variant, needs: tuple[bool, ...]) -> None:
-        op = variant.op
         self.variant = variant
+        self.needs = needs
+        self.ready = False
+        self.short = self._first
+
+    def prepare(self) -> Vjp:
+        """Look at the rules: what they save, what they write. Left until a derivative is first asked for."""
+        if self.ready:
+            return self
+        op, needs = self.variant.op, self.needs
         self.rules = [(j, op.rules[name]) for j, name in enumerate(op.inputs) if needs[j] and name in op.rules]
         names = op.save_list(needs)
-        arrays = {*variant.arrays, "out"}
+        arrays = {*self.variant.arrays, "out"}
         self.saved = tuple(j for j, slot in enumerate(op.slots) if slot in names and slot in arrays)
         self.saved_names = tuple(op.slots[j] for j in self.saved)
-        self.number_slots = tuple(
-            (op.slots.index(n) if n in op.slots else -1, n) for n in variant.numbers
-        )
+        self.number_slots = tuple((op.slots.index(n) if n in op.slots else -1, n) for n in self.variant.numbers)
         # A rule that hands the cotangent through, like those of add, needs no kernel.
-        self.through = []
         trial = self._results(self._trial())
-        self.through = [r is not None and type(r) is Scalar and r.text == "x0" for r in trial]
-        self.absent = [r is None for r in trial]
-        self.written = [j for j in range(len(trial)) if not self.through[j] and not self.absent[j]]
+        through = [r is not None and type(r) is Scalar and r.text == "x0" for r in trial]
+        self.written = [j for j, r in enumerate(trial) if r is not None and not through[j]]
         self.targets = [self.rules[j][0] for j in self.written]
-        self.through_targets = [self.rules[j][0] for j, t in enumerate(self.through) if t]
+        self.through_targets = [self.rules[j][0] for j, t in enumerate(through) if t]
         outputs = tuple(f"g_{op.inputs[j]}" for j in self.targets)
         self.loop: Any = None
         if self.written:
             self.loop = kernels.loop.Loop(
-                f"{op.name}_vjp", self._formula, ("g", *self.saved_names), variant.numbers, outputs, frozenset(op.masks)
+                f"{op.name}_vjp",
+                self._formula,
+                ("g", *self.saved_names),
+                self.variant.numbers,
+                outputs,
+                frozenset(op.masks),
             )
-        self.flat: dict[Any, Any] = {}
+        self.ready = True
+        return self
 
     def _trial(self) -> dict[str, Any]:
         emitter = Emitter()
@@ -110,33 +124,15 @@ class Vjp:
         results = self._results(given)
         return tuple(results[j] for j in self.written)
 
-    def packed(self, entry: Entry) -> bool:
-        """Whether saved_tensors_hooks hold what this derivative needs."""
-        return bool(self.saved) and type(entry.saved[self.saved[0]]) is not np.ndarray
-
-    def run_short(self, entry: Entry, g: np.ndarray) -> list[Any]:
-        """Gradients of an entry that was recorded on the short way: one shape, one dtype, contiguous."""
-        char = g.dtype.char
-        fast = self.flat.get(char)
-        if fast is None:
-            fast = self.flat[char] = self.loop.flat(char, char * (1 + len(self.saved) + len(self.written)))
-        results: list[Any] = [None] * len(entry.edges)
-        shape, dtype, saved = g.shape, g.dtype, entry.saved
-        args = [g]
-        for j in self.saved:
-            args.append(saved[j])
-        for j in self.targets:
-            results[j] = out = _empty(shape, dtype)
-            args.append(out)
-        for j, _ in self.number_slots:
-            args.append(float(saved[j]) if j >= 0 and saved[j] is not None else 0.0)
-        fast(*args, 0, g.size)
-        for j in self.through_targets:
-            results[j] = g
-        return results
+    def _first(self, entry: Entry, g: np.ndarray) -> list[Any]:
+        """The first call: write the short way down as a Python function, and take it."""
+        self.prepare()
+        self.short = _emit_short(self)
+        return self.short(entry, g)  # type: ignore[no-any-return]
 
     def run(self, entry: Entry, g: np.ndarray) -> list[Any]:
-        """Gradients per input as arrays, None where there is none."""
+        """Gradients per input as arrays, None where there is none: any layouts, broadcast, of several dtypes."""
+        self.prepare()
         results: list[Any] = [None] * len(entry.edges)
         for j in self.through_targets:
             results[j] = g
@@ -153,7 +149,8 @@ class Vjp:
 
     def _run_any(self, entry: Entry, g: np.ndarray, arrays: list[Any], outs: list[np.ndarray]) -> None:
         arrays = [Op._unpacked(a) if type(a) is Packed else a for a in arrays]
-        numbers = [_number(entry.saved[j]) if j >= 0 else entry.params.get(n, 0.0) for j, n in self.number_slots]
+        params = entry.params if isinstance(entry.params, dict) else {}
+        numbers = [_number(entry.saved[j]) if j >= 0 else params.get(n, 0.0) for j, n in self.number_slots]
         run_loop(self.loop, g.dtype, [g, *arrays], outs, g.shape, numbers)
 
     @staticmethod
@@ -162,6 +159,53 @@ class Vjp:
         to_shape, to = edge.output(entry.indices[j]) if type(edge) is Entry else (edge._array.shape, edge._array.dtype)
         # What will be summed over broadcast dimensions is summed before it is narrowed.
         return to if to_shape == shape else dtype
+
+
+_SHORT = """\
+def short(entry, g):
+    kernel = kernels.get(g.dtype.char)
+    if kernel is None or not g.flags.c_contiguous or g.size >= grain{packed}:
+        return first(entry, g)
+    saved = entry.saved
+    shape = g.shape
+    dtype = g.dtype
+{allocate}
+    kernel({args}, 0, g.size)
+    return [{results}]
+"""
+
+
+def _emit_short(vjp: Vjp) -> Any:
+    """The function that allocates what a derivative writes and calls its kernel, as text without loops."""
+    count = len(vjp.variant.op.inputs)
+    results = ["None"] * count
+    for j in vjp.through_targets:
+        results[j] = "g"
+    if vjp.loop is None:
+        return eval(f"lambda entry, g: [{', '.join(results)}]")
+    flat: dict[str, Any] = {}
+
+    def first(entry: Entry, g: np.ndarray) -> list[Any]:
+        packed = any(type(entry.saved[j]) is not np.ndarray for j in vjp.saved)
+        if packed or not g.flags.c_contiguous or g.size >= config.grain or g.dtype.char not in "fd":
+            return vjp.run(entry, g)
+        char = g.dtype.char
+        flat[char] = vjp.loop.flat(char, char * (1 + len(vjp.saved) + len(vjp.written)))
+        return vjp.short(entry, g)  # type: ignore[no-any-return]
+
+    for j in vjp.targets:
+        results[j] = f"out{j}"
+    args = ["g", *(f"saved[{j}]" for j in vjp.saved), *(f"out{j}" for j in vjp.targets)]
+    args += [f"float(saved[{j}])" if j >= 0 and name in vjp.variant.op.save_list(vjp.needs) else "0.0" for j, name in vjp.number_slots]
+    text = _SHORT.format(
+        packed="".join(f" or type(entry.saved[{j}]) is not ndarray" for j in vjp.saved[:1]),
+        allocate="\n".join(f"    out{j} = empty(shape, dtype)" for j in vjp.targets),
+        args=", ".join(args),
+        results=", ".join(results),
+    )
+    scope = {"kernels": flat, "first": first, "grain": config.grain, "empty": np.empty, "ndarray": np.ndarray}
+    exec(text, scope)
+    return scope["short"]
 
 
 def _number(saved: Any) -> float:
@@ -420,12 +464,10 @@ class Elementwise(Op):
     def vjp(self, entry: Entry, grads: list[Any], needs: tuple[bool, ...], algebra: Algebra) -> Sequence[Any]:
         if algebra.recorded:
             return super().vjp(entry, grads, needs, algebra)
-        g, variant = grads[0], entry.params
-        if type(variant) is Variant:
-            vjp = variant.vjp(needs)
-            if vjp.loop is not None and g.size < config.grain and g.flags.c_contiguous and not vjp.packed(entry):
-                return vjp.run_short(entry, g)
-            return vjp.run(entry, g)
+        g = grads[0]
+        if type(entry.params) is Vjp:
+            vjp = entry.params
+            return (vjp if vjp.needs == needs else vjp.variant.vjp(needs)).short(entry, g)  # type: ignore[no-any-return]
         pattern = "".join(["a" if self._is_array(entry, j) else "n" for j in range(len(self.inputs))])
         return self.variant(pattern).vjp(needs).run(entry, g)
 

@@ -28,7 +28,11 @@ def _column_sums(char: str) -> Any:
     return kernels.small.column_sums.entry((char, char, "int", "int", "int"))
 
 
-_into: dict[str, Any] = {}  # by dtype character: C function for a += b over contiguous arrays
+@once
+def _kernels(char: str) -> tuple[Any, Any]:
+    """C functions over contiguous arrays of one dtype: out = a + b, and a += b."""
+    loop = _plus.forward()
+    return loop.flat(char, char * 3), loop.flat_into(char)
 
 
 def add_into(a: np.ndarray, b: np.ndarray) -> None:
@@ -36,11 +40,8 @@ def add_into(a: np.ndarray, b: np.ndarray) -> None:
     if a is b or np.may_share_memory(a, b):
         b = b.copy()
     char = a.dtype.char
-    if a.dtype is b.dtype and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous and char != "e":
-        kernel = _into.get(char)
-        if kernel is None:
-            kernel = _into[char] = _plus.forward().flat_into(char)
-        kernel(a, b, 0, a.size)
+    if a.dtype is b.dtype and a.size < config.grain and char in "fd" and a.flags.c_contiguous and b.flags.c_contiguous:
+        _kernels(char)[1](a, b, 0, a.size)
     else:
         run_loop(_plus.forward(), a.dtype, [a, b], [a], a.shape, (), (0,))
 
@@ -69,18 +70,17 @@ class Arrays:
 
     @staticmethod
     def add(a: np.ndarray, b: np.ndarray, owned: bool) -> np.ndarray:
-        if owned:
-            kernel = _into.get(a.dtype.char)
-            if kernel is not None and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous:
-                kernel(a, b, 0, a.size)
-            else:
-                add_into(a, b)
-            return a
-        kernel = _plus.flat.get(a.dtype.char)
-        if kernel is not None and a.size < config.grain and a.flags.c_contiguous and b.flags.c_contiguous:
+        char = a.dtype.char
+        if a.size < config.grain and char in "fd" and a.flags.c_contiguous and b.flags.c_contiguous:
+            if owned:
+                _kernels(char)[1](a, b, 0, a.size)
+                return a
             out = np.empty(a.shape, a.dtype)
-            kernel(a, b, out, 0, a.size)
+            _kernels(char)[0](a, b, out, 0, a.size)
             return out
+        if owned:
+            add_into(a, b)
+            return a
         out = np.empty(a.shape, a.dtype)
         run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape)
         return out

@@ -112,7 +112,6 @@ entry.op = op
 entry.edges = {edges}
 entry.indices = {indices}
 {keep}
-entry.params = {variant}
 entry.shape = shape
 entry.dtype = dtype
 entry.several = None
@@ -205,8 +204,8 @@ def short_way({a}, {b}, *, out=None):
 """
 
 
-def _keep(op: Elementwise, needs: tuple[bool, ...], sources: dict[str, tuple[str, str]]) -> str:
-    """The statements that save what the rules of the needed inputs name.
+def _keep(op: Elementwise, needs: tuple[bool, ...], sources: dict[str, tuple[str, str]], vjp: str) -> str:
+    """The statements that save what the rules of the needed inputs name, and note their derivative.
 
     ``sources`` gives, per slot, the expressions for the array and for its version counter.
     """
@@ -225,8 +224,8 @@ def _keep(op: Elementwise, needs: tuple[bool, ...], sources: dict[str, tuple[str
         else:
             stamps += [counter, "0"]
     if not names & set(op.slots):
-        return f"entry.saved = {_tuple(saved)}\nentry.stamps = ()"
-    return f"entry.saved = {_tuple(saved)}\nentry.stamps = {_tuple(stamps)}"
+        stamps = []
+    return f"entry.saved = {_tuple(saved)}\nentry.stamps = {_tuple(stamps)}\nentry.params = {vjp}"
 
 
 def _tuple(items: list[str]) -> str:
@@ -242,8 +241,8 @@ def _short_way(op: Elementwise) -> Any:
     edge = f"({a} if node is LEAF else node,"
     if len(op.inputs) == 1:
         sources = {op.inputs[0]: ("x", f"{a}._version"), "out": ("made", "version")}
-        keep = _keep(op, (True,), sources)
-        entry = _ENTRY.format(edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, variant="variant_a", site=site)
+        keep = _keep(op, (True,), sources, "vjp_1")
+        entry = _ENTRY.format(edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, site=site)
         text = _UNARY.format(
             a=a, never=never, result=_indent(result, 16), entry=_indent(entry, 16)
         )
@@ -252,22 +251,19 @@ def _short_way(op: Elementwise) -> Any:
         first, second = op.inputs
         sources = {first: ("x", f"{a}._version"), second: ("y", f"{b}._version"), "out": ("made", "version")}
         cases = [
-            ("if other_node is None:", _keep(op, (True, False), sources)),
-            ("elif node is None:", _keep(op, (False, True), sources)),
-            ("else:", _keep(op, (True, True), sources)),
+            ("if other_node is None:", _keep(op, (True, False), sources, "vjp_10")),
+            ("elif node is None:", _keep(op, (False, True), sources, "vjp_01")),
+            ("else:", _keep(op, (True, True), sources, "vjp_11")),
         ]
         keep = "\n".join(f"{test}\n{_indent(lines, 4)}" for test, lines in cases)
-        if len({lines for _, lines in cases}) == 1:
-            keep = cases[0][1]
         # The usual indices are a constant of the function, which costs nothing to make.
         indices = f"({a}._index, {b}._index) if {a}._index or {b}._index else (0, 0)"
-        entry = _ENTRY.format(edges="(node, other_node)", indices=indices, keep=keep, variant="variant_aa", site=site)
-        keep_number = _keep(op, (True, False), {**sources, second: (b, "None")})
+        entry = _ENTRY.format(edges="(node, other_node)", indices=indices, keep=keep, site=site)
+        keep_number = _keep(op, (True, False), {**sources, second: (b, "None")}, "vjp_n")
         entry_number = _ENTRY.format(
             edges=f"{edge} None)",
             indices=f"({a}._index, 0) if {a}._index else (0, 0)",
             keep=keep_number,
-            variant="variant_an",
             site=site,
         )
         text = _BINARY.format(
@@ -293,10 +289,13 @@ def _compiled(op: Elementwise, text: str) -> Any:
         "next_position": tape._next_position, "numbers": (float, int), "op": op, "ours": tape._ours,
         "user_frame": tape._user_frame, "Result": _bound[0] if _bound else Value,
     }  # fmt: skip
-    for pattern in ("a",) if len(op.inputs) == 1 else ("aa", "an"):
-        variant = op.variant(pattern)
-        scope[f"variant_{pattern}"] = variant
-        scope[f"kernels_{pattern}"] = variant.flat
+    if len(op.inputs) == 1:
+        alone = op.variant("a")
+        scope |= {"kernels_a": alone.flat, "vjp_1": alone.vjp((True,))}
+    else:
+        pair, number = op.variant("aa"), op.variant("an")
+        scope |= {"kernels_aa": pair.flat, "kernels_an": number.flat, "vjp_n": number.vjp((True, False))}
+        scope |= {f"vjp_{a:d}{b:d}": pair.vjp((a, b)) for a, b in ((True, True), (True, False), (False, True))}
     exec(_code(text), scope)
     if not _bound:
         _scopes.append(scope)

@@ -39,6 +39,15 @@ class Algebra(Protocol):
         """The inverse of wrap."""
 
 
+class Short:
+    """The derivative of an entry that needs no look at its operands: ``short(entry, cotangent)`` gives all gradients.
+
+    It stands in ``Entry.params``. Shapes and dtypes of what it returns fit, so nothing has to be undone.
+    """
+
+    short: Callable[[Entry, Any], list[Any]]
+
+
 def replay(
     roots: Sequence[tuple[Any, int, Any]],
     algebra: Algebra,
@@ -58,7 +67,8 @@ def replay(
     pending = _Pending(algebra)
     for node, index, g in roots:
         pending.add(node, index, g)
-    where = site() if not retain else None
+    gone = None if retain else Truncated(site())
+    short = not algebra.recorded and wanted is None and modes.anomaly is None
     grad_before = modes.grad
     set_grad(algebra.recorded)
     totals, add = pending.totals, pending.add
@@ -70,11 +80,13 @@ def replay(
             grads: Any = None
             total = totals.pop(entry, None)
             if total is not None and (needed is None or entry in needed):
-                # Several outputs have a list of cotangents, one output has its cotangent.
-                parts = total if type(total) is list else [total]
+                if short and entry.extra is None and isinstance(entry.params, Short):
+                    grads = _visit_short(entry, total, gone)
+                else:
+                    # Several outputs have a list of cotangents, one output has its cotangent.
+                    total = total if type(total) is list else [total]
+                    grads = _visit(entry, total, algebra, needed, wanted, gone)
                 total = None
-                grads = _visit(entry, parts, algebra, needed, wanted, where)
-                parts = None
             indices = entry.indices
             for j, edge in enumerate(entry.edges):
                 if edge is None:
@@ -163,15 +175,36 @@ def _deliver(
         del totals[leaf]
 
 
+def _visit_short(entry: Entry, g: Any, gone: Truncated | None) -> list[Any]:
+    """Run the rule of an entry without hooks whose operands are known to fit."""
+    if type(entry.saved) is Truncated:
+        raise RuntimeError(_truncated_text(entry))
+    stamps = entry.stamps
+    if stamps:
+        _check_versions(entry, stamps)
+    grads = entry.params.short(entry, g)
+    if gone is not None and stamps:
+        entry.saved = gone
+        entry.stamps = ()
+    return grads  # type: ignore[no-any-return]
+
+
+def _check_versions(entry: Entry, stamps: tuple[Any, ...]) -> None:
+    for j in range(0, len(stamps), 2):
+        counter = stamps[j]
+        if counter is not None and counter[0] != stamps[j + 1]:
+            raise RuntimeError(_modified_text(entry, j // 2))
+
+
 def _visit(
     entry: Entry,
     grads: list[Any],
     algebra: Algebra,
     needed: set[Any] | None,
     wanted: dict[Any, dict[int, Any]] | None,
-    where: tuple[Any, int] | None,
+    gone: Truncated | None,
 ) -> list[Any] | None:
-    """Run one entry's hooks and rule; give up what it saved if ``where`` says who truncates."""
+    """Run one entry's hooks and rule; give up what it saved if ``gone`` says who truncates."""
     extra = entry.extra
     if extra is not None:
         _output_hooks(entry, grads, algebra)
@@ -188,12 +221,8 @@ def _visit(
         _pre_hooks(entry, grads, algebra)
     if type(entry.saved) is Truncated:
         raise RuntimeError(_truncated_text(entry))
-    stamps = entry.stamps
-    if stamps:
-        for j in range(0, len(stamps), 2):
-            counter = stamps[j]
-            if counter is not None and counter[0] != stamps[j + 1]:
-                raise RuntimeError(_modified_text(entry, j // 2))
+    if entry.stamps:
+        _check_versions(entry, entry.stamps)
     try:
         results = entry.op.vjp(entry, grads, needs, algebra)
     except Exception as err:
@@ -204,8 +233,8 @@ def _visit(
     results = _fitted(entry, results, needs, algebra)
     if extra is not None and extra.post:
         results = _post_hooks(entry, results, grads, algebra)
-    if where is not None and entry.op.keeps(entry.saved):
-        entry.saved = Truncated(where)
+    if gone is not None and entry.op.keeps(entry.saved):
+        entry.saved = gone
         entry.stamps = ()
     return results
 

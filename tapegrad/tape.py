@@ -172,7 +172,7 @@ class Entry:
     indices: tuple[int, ...]  # per input: which output of that entry
     saved: Any  # arrays and numbers by slot (see op.py), or Truncated
     stamps: tuple[tuple[list[Any], int] | None, ...]  # per slot: version counter and its value when saved
-    params: Any  # static parameters by name; of an entry recorded on the short way, its Variant
+    params: Any  # static parameters by name; of an entry recorded on the short way, its derivative
     shape: tuple[int, ...]  # of the first output
     dtype: np.dtype
     several: tuple[tuple[tuple[int, ...], np.dtype], ...] | None  # shape and dtype per output, if there are several

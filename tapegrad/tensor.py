@@ -25,29 +25,42 @@ from .listing import Tape
 from .ops import convert, interop
 from .ops.activation import ActivationMethods
 from .ops.arithmetic import ArithmeticMethods
+from .ops.blends import BlendMethods
+from .ops.clamping import ClampingMethods
+from .ops.closeness import ClosenessMethods
+from .ops.counting import CountingMethods
+from .ops.covariance import CovarianceMethods
 from .ops.create import CreationMethods
 from .ops.diagonals import DiagonalMethods
 from .ops.extrema import ExtremaMethods
 from .ops.gather import GatherMethods
 from .ops.index import IndexMethods
 from .ops.inplace import InplaceMethods, kernel_inplace
+from .ops.linalg_lu import LuMethods
+from .ops.linalg_measures import MeasureMethods
+from .ops.linalg_solve import SolveMethods
+from .ops.linalg_spectral import SpectralMethods
 from .ops.masks import MaskMethods
 from .ops.maths import MathsMethods
 from .ops.matmul import MatmulMethods
 from .ops.moments import MomentMethods
-from .ops.products import ProductMethods
+from .ops.norms import NormMethods
 from .ops.pick import PickMethods
+from .ops.products import ProductMethods
+from .ops.quantile import QuantileMethods
 from .ops.random import RandomMethods
 from .ops.reduce import ReduceMethods
 from .ops.scan import ScanMethods
 from .ops.shape import ShapeMethods
 from .ops.softmax import SoftmaxMethods
+from .ops.sort import SortMethods
+from .ops.special import SpecialMethods
 from .size import Size
 from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, GatherMethods, PickMethods, MaskMethods, DiagonalMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, ScanMethods, ExtremaMethods, MomentMethods, Value
+    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, GatherMethods, PickMethods, MaskMethods, DiagonalMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, ScanMethods, ExtremaMethods, MomentMethods, ClampingMethods, BlendMethods, ClosenessMethods, NormMethods, CovarianceMethods, SolveMethods, LuMethods, SpectralMethods, MeasureMethods, SpecialMethods, SortMethods, QuantileMethods, CountingMethods, Value
 ):
     """A multi-dimensional array that records what is done with it.
 

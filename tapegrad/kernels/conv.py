@@ -29,11 +29,12 @@ def _end(length, pad, tap, dilation, stride, first, size):
 
 @kernel
 def columns(x, cols, geo, channels, top, rows, image_step, tap_step, start, stop):
-    """cols[n, c, k, t] = x[n, c, t * stride - pad + k * dilation] for output rows top .. top+rows; the range counts (n, c)
+    """cols[n, c, k, t] = x[n, c, t * stride - pad + k * dilation] for output rows top .. top+rows
 
-    x (images, channels, D, H, W); cols has rows (c, k), ``tap_step`` apart, of each image, ``image_step`` apart.
+    x (images, channels, D, H, W); cols has rows (c, k), ``tap_step`` apart, of each image, ``image_step``
+    apart. The range counts (n, c).
     """
-    d, h, w, od, oh, ow = geo[0], geo[1], geo[2], geo[3], geo[4], geo[5]
+    d, h, w, oh, ow = geo[0], geo[1], geo[2], geo[4], geo[5]
     kd, kh, kw, sd, sh, sw = geo[6], geo[7], geo[8], geo[9], geo[10], geo[11]
     pd, ph, pw, dd, dh, dw = geo[12], geo[13], geo[14], geo[15], geo[16], geo[17]
     for plane in range(start, stop):
@@ -70,7 +71,7 @@ def columns(x, cols, geo, channels, top, rows, image_step, tap_step, start, stop
 @kernel
 def add_columns(cols, x, geo, channels, top, rows, image_step, tap_step, start, stop):
     """x[n, c, t * stride - pad + k * dilation] += cols[n, c, k, t]: the transpose of ``columns``"""
-    d, h, w, od, oh, ow = geo[0], geo[1], geo[2], geo[3], geo[4], geo[5]
+    d, h, w, oh, ow = geo[0], geo[1], geo[2], geo[4], geo[5]
     kd, kh, kw, sd, sh, sw = geo[6], geo[7], geo[8], geo[9], geo[10], geo[11]
     pd, ph, pw, dd, dh, dw = geo[12], geo[13], geo[14], geo[15], geo[16], geo[17]
     for plane in range(start, stop):

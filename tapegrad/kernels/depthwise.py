@@ -55,9 +55,9 @@ def forward(x, weight, out, geo, channels, multiple, start, stop):
 
 @kernel
 def input_adjoint(g, weight, x, geo, channels, multiple, start, stop):
-    """x[n, c, t * stride - pad + k * dilation] += weight[o, k] * g[n, o, t] for all o of channel c; x starts as zeros
+    """x[n, c, t * stride - pad + k * dilation] += weight[o, k] * g[n, o, t] for all o of channel c
 
-    The range counts (n, c).
+    x starts as zeros. The range counts (n, c).
     """
     d, h, w, od, oh, ow = geo[0], geo[1], geo[2], geo[3], geo[4], geo[5]
     kd, kh, kw, sd, sh, sw = geo[6], geo[7], geo[8], geo[9], geo[10], geo[11]

@@ -41,9 +41,18 @@ def take_rows(x, index, out, size, n, inner, start, stop):
 @kernel
 def take_elements(x, index, out, size, n, start, stop):
     """out[o, i] = x[o, index[i]]; the range counts (o, i)"""
-    for r in range(start, stop):
-        o = r // n
-        out[r] = x[o * size + index[r - o * n]]
+    o = start // n
+    first = start - o * n
+    at = start
+    while at < stop:
+        last = min(n, first + stop - at)
+        base = o * size
+        shift = at - first
+        for i in range(first, last):
+            out[shift + i] = x[base + index[i]]
+        at = shift + last
+        first = 0
+        o += 1
 
 
 @kernel
@@ -58,6 +67,17 @@ def put_rows(out, index, values, size, n, inner, outer, start, stop):
 
 
 @kernel
+def fill_rows(out, index, value, size, n, inner, outer, start, stop):
+    """out[o, index[i], :] = value[0]; the range counts columns of ``inner``"""
+    v = value[0]
+    for o in range(outer):
+        for i in range(n):
+            to = (o * size + index[i]) * inner
+            for j in range(start, stop):
+                out[to + j] = v
+
+
+@kernel
 def add_rows(out, index, values, size, n, inner, outer, width, start, stop):
     """out[o, index[i], :] += values[o, i, :] in order of i
 
@@ -68,11 +88,76 @@ def add_rows(out, index, values, size, n, inner, outer, width, start, stop):
         o = tile // tiles
         left = (tile - o * tiles) * width
         right = min(left + width, inner)
-        for i in range(n):
-            to = (o * size + index[i]) * inner
-            at = (o * n + i) * inner
-            for j in range(left, right):
-                out[to + j] += values[at + j]
+        if inner == 1:
+            for i in range(n):
+                out[o * size + index[i]] += values[o * n + i]
+        else:
+            for i in range(n):
+                to = (o * size + index[i]) * inner
+                at = (o * n + i) * inner
+                for j in range(left, right):
+                    out[to + j] += values[at + j]
+
+
+@kernel
+def lower_triangle(x, out, rows, columns, diagonal, start, stop):
+    """out[b, r, c] = x[b, r, c] if c - r <= diagonal else 0; the range counts (b, r)"""
+    for row in range(start, stop):
+        at = row * columns
+        end = min(max(row % rows + diagonal + 1, 0), columns)
+        for c in range(end):
+            out[at + c] = x[at + c]
+        for c in range(end, columns):
+            out[at + c] = 0
+
+
+@kernel
+def upper_triangle(x, out, rows, columns, diagonal, start, stop):
+    """out[b, r, c] = x[b, r, c] if c - r >= diagonal else 0; the range counts (b, r)"""
+    for row in range(start, stop):
+        at = row * columns
+        begin = min(max(row % rows + diagonal, 0), columns)
+        for c in range(begin):
+            out[at + c] = 0
+        for c in range(begin, columns):
+            out[at + c] = x[at + c]
+
+
+# -- masks ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def fill_where(out, mask, value, start, stop):
+    """out[i] = value[0] where the mask holds"""
+    v = value[0]
+    for i in range(start, stop):
+        out[i] = v if mask[i] != 0 else out[i]
+
+
+@kernel
+def places(mask, out, n, start, stop):
+    """out = the i with mask[i], in order; out has one element more than there are; not to be split"""
+    k = 0
+    for i in range(n):
+        out[k] = i
+        k += 1 if mask[i] != 0 else 0
+
+
+@kernel
+def coordinates(mask, out, shape, rank, rows, columns, start, stop):
+    """out[k, :] = where the k-th true element lies; out has one row more than there are; not to be split"""
+    k = 0
+    for row in range(rows):
+        at = row * columns
+        for c in range(columns):
+            if mask[at + c] != 0:
+                rest = row
+                to = k * rank
+                out[to + rank - 1] = c
+                for d in range(rank - 2, -1, -1):
+                    out[to + d] = rest % shape[d]
+                    rest //= shape[d]
+                k += 1
 
 
 # -- one index per element --------------------------------------------------------------------------------
@@ -82,16 +167,22 @@ def add_rows(out, index, values, size, n, inner, outer, width, start, stop):
 def take_along(x, index, out, size, n, inner, start, stop):
     """out[o, i, j] = x[o, index[o, i, j], j]; x is (outer, size, inner); the range counts (o, i)"""
     o = start // n
-    i = start - o * n
-    for r in range(start, stop):
-        at = o * size * inner
-        to = r * inner
-        for j in range(inner):
-            out[to + j] = x[at + index[to + j] * inner + j]
-        i += 1
-        if i == n:
-            i = 0
-            o += 1
+    first = start - o * n
+    r = start
+    while r < stop:
+        last = min(n, first + stop - r)
+        base = o * size * inner
+        if inner == 1:
+            for k in range(o * n + first, o * n + last):
+                out[k] = x[base + index[k]]
+        else:
+            for i in range(first, last):
+                to = (o * n + i) * inner
+                for j in range(inner):
+                    out[to + j] = x[base + index[to + j] * inner + j]
+        r += last - first
+        first = 0
+        o += 1
 
 
 def _along(name, combine):
@@ -107,11 +198,16 @@ def _along(name, combine):
             left = (tile - o * tiles) * width
             right = min(left + width, inner)
             to = o * size * inner
-            for i in range(n):
-                at = (o * n + i) * inner
-                for j in range(left, right):
-                    k = to + index[at + j] * inner + j
-                    out[k] = combine(out[k], values[at + j])
+            if inner == 1:
+                for i in range(o * n, o * n + n):
+                    k = to + index[i]
+                    out[k] = combine(out[k], values[i])
+            else:
+                for i in range(n):
+                    at = (o * n + i) * inner
+                    for j in range(left, right):
+                        k = to + index[at + j] * inner + j
+                        out[k] = combine(out[k], values[at + j])
 
     run.__name__ = name
     run.__doc__ = f"out[o, index[o, i, j], j] = {combine.__doc__}, a = that and b = values[o, i, j], in order of i"

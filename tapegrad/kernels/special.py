@@ -17,7 +17,7 @@ from .jit import device
 def _both(name, fn):
     """NAME_f8, and NAME_f4 by way of it."""
     f8 = globals()[f"{name}_f8"] = device(fn)
-    if name == "polygamma":
+    if name in ("polygamma", "zeta"):
         globals()[f"{name}_f4"] = device(lambda n, x: np.float32(f8(np.float64(n), np.float64(x))))
     else:
         globals()[f"{name}_f4"] = device(lambda x: np.float32(f8(np.float64(x))))
@@ -123,6 +123,16 @@ def hurwitz_zeta(s, q):
 
 
 @device
+def zeta_any(s, q):
+    """hurwitz_zeta for any s and q"""
+    if s == 1.0:
+        return math.inf
+    if s < 1.0 or (q < 0.0 and q != np.floor(q) and s != np.floor(s)) or s != s or q != q:
+        return math.nan
+    return hurwitz_zeta(s, q)
+
+
+@device
 def polygamma_any(n, x):
     """the n-th derivative of digamma"""
     if n == 0.0:
@@ -137,3 +147,4 @@ _both("ndtri", lambda p: ndtri_any(p))
 _both("i0e", lambda x: _bessel_scaled(abs(x), 0.0) if x == x else x)
 _both("i1e", lambda x: math.copysign(_bessel_scaled(abs(x), 1.0), x) if x == x else x)
 _both("polygamma", lambda n, x: polygamma_any(n, x))
+_both("zeta", lambda s, q: zeta_any(s, q))

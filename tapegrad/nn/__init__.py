@@ -13,6 +13,7 @@ from .layers.activation import CELU as CELU
 from .layers.activation import ELU as ELU
 from .layers.activation import GELU as GELU
 from .layers.activation import GLU as GLU
+from .layers.activation import SELU as SELU
 from .layers.activation import Hardshrink as Hardshrink
 from .layers.activation import Hardsigmoid as Hardsigmoid
 from .layers.activation import Hardswish as Hardswish
@@ -22,12 +23,11 @@ from .layers.activation import LogSigmoid as LogSigmoid
 from .layers.activation import LogSoftmax as LogSoftmax
 from .layers.activation import Mish as Mish
 from .layers.activation import PReLU as PReLU
-from .layers.activation import RReLU as RReLU
 from .layers.activation import ReLU as ReLU
 from .layers.activation import ReLU6 as ReLU6
-from .layers.activation import SELU as SELU
-from .layers.activation import SiLU as SiLU
+from .layers.activation import RReLU as RReLU
 from .layers.activation import Sigmoid as Sigmoid
+from .layers.activation import SiLU as SiLU
 from .layers.activation import Softmax as Softmax
 from .layers.activation import Softmax2d as Softmax2d
 from .layers.activation import Softmin as Softmin
@@ -66,8 +66,8 @@ from .layers.linear import Identity as Identity
 from .layers.linear import Linear as Linear
 from .layers.loss import BCELoss as BCELoss
 from .layers.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
-from .layers.loss import CTCLoss as CTCLoss
 from .layers.loss import CrossEntropyLoss as CrossEntropyLoss
+from .layers.loss import CTCLoss as CTCLoss
 from .layers.loss import GaussianNLLLoss as GaussianNLLLoss
 from .layers.loss import HuberLoss as HuberLoss
 from .layers.loss import KLDivLoss as KLDivLoss

@@ -78,7 +78,8 @@ class BackwardBoundary:
                 answer = hook(self.module, (None,) * self.n_inputs, outputs)
                 if answer is not None and not (isinstance(answer, tuple) and all(g is None for g in answer)):
                     raise RuntimeError(
-                        "a backward hook of a module whose inputs require no gradient has nothing to replace: it "
+                        "a backward hook of a module whose inputs require no gradient has nothing to "
+                        "replace: it "
                         "must return None, or None for every gradient"
                     )
             self.grad_outputs = None
@@ -126,6 +127,7 @@ def _checked(changed: Any, before: Grads, what: str) -> Grads:
         )
     if len(changed) != len(before):
         raise RuntimeError(
-            f"a backward hook returned an invalid number of {what}: got {len(changed)}, but expected {len(before)}"
+            f"a backward hook returned an invalid number of {what}: got {len(changed)}, but expected "
+            f"{len(before)}"
         )
     return tuple(changed)

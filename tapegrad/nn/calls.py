@@ -186,7 +186,7 @@ class Called(Registry):
         return handle
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """``hook(module, grad_output)`` runs before the backward of the module, and may replace grad_output."""
+        """``hook(module, grad_output)`` runs before the module's backward and may replace grad_output."""
         handle = RemovableHandle(self._backward_pre_hooks)
         _insert(self._backward_pre_hooks, handle.id, hook, prepend)
         return handle

@@ -106,12 +106,16 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Self:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
         return self.extend(other)
 
     def __mul__(self, times: int) -> Sequential:
@@ -246,14 +250,17 @@ def pairs(given: Any, what: str) -> list[tuple[str, Any]]:
     """The (key, value) pairs of a mapping or of an iterable of pairs."""
     if not isinstance(given, Iterable):
         raise TypeError(
-            f"{what}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+            f"{what}.update should be called with an iterable of key/value pairs, but got "
+            f"{type(given).__name__}"
         )
     if isinstance(given, (Mapping, ModuleDict)) or hasattr(given, "items"):
         return list(given.items())
     found = []
     for i, pair in enumerate(given):
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{what} update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+            raise TypeError(
+                f"{what} update sequence element #{i} should be Iterable; is {type(pair).__name__}"
+            )
         pair = tuple(pair)
         if len(pair) != 2:
             raise ValueError(f"{what} update sequence element #{i} has length {len(pair)}; 2 is required")

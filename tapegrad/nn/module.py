@@ -21,12 +21,14 @@ class Module(Stateful, Called):
     """
 
     def forward(self, *input: Any) -> Any:
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
 
     # ---- modes
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode (or not) here and in all submodules; matters to Dropout, BatchNorm and the like."""
+        """Set training mode (or not) here and in all submodules, for Dropout, BatchNorm and the like."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -85,7 +87,10 @@ class Module(Stateful, Called):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Convert floating parameters and buffers in place: ``to(dtype)``, ``to('cpu')``, ``to(device, dtype)``, ``to(tensor)``."""
+        """Convert floating parameters and buffers in place.
+
+        ``to(dtype)``, ``to("cpu")``, ``to(device, dtype)``, or ``to(tensor)`` for the dtype of a tensor.
+        """
         dtype = _parse_to(args, kwargs)
         if dtype is None:
             return self
@@ -121,7 +126,9 @@ class Module(Stateful, Called):
 
     def share_memory(self) -> Self:
         """Refused: tensors live in the memory of one process."""
-        raise RuntimeError("share_memory is not supported: tapegrad's tensors belong to one process; use threads")
+        raise RuntimeError(
+            "share_memory is not supported: tapegrad's tensors belong to one process; use threads"
+        )
 
     # ---- printing
 
@@ -151,7 +158,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dtypes.dtype | N
     """The dtype that the arguments of ``to`` ask for."""
     unknown = set(kwargs) - {"device", "dtype", "non_blocking", "tensor", "memory_format", "copy"}
     if unknown:
-        raise TypeError(f"to() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        raise TypeError(f"to() got an unexpected keyword argument {min(unknown)!r}")
     if kwargs.get("memory_format") is not None:
         raise RuntimeError("memory_format is not supported: tensors are kept in row-major order")
     check_device(kwargs.get("device"))

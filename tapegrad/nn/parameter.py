@@ -18,10 +18,13 @@ def _over(data: Tensor | None, requires_grad: bool, cls: type[Any]) -> Any:
     elif isinstance(data, Tensor):
         array = data._array
     else:
-        raise TypeError(f"{cls.__name__} is made from a Tensor, got {type(data).__name__}; use tapegrad.tensor(...)")
+        raise TypeError(
+            f"{cls.__name__} is made from a Tensor, got {type(data).__name__}; use tapegrad.tensor(...)"
+        )
     if requires_grad and not dtypes.of(array).is_floating_point:
         raise RuntimeError(
-            f"only tensors of floating-point dtype can require gradients, and this data is {dtypes.of(array)}: "
+            "only tensors of floating-point dtype can require gradients, and this data is "
+            f"{dtypes.of(array)}: "
             f"convert it, or pass requires_grad=False to {cls.__name__}"
         )
     made = Tensor._wrap(array, requires_grad, cls)
@@ -54,7 +57,7 @@ class Parameter(Tensor):
         memo[id(self)] = twin
         return twin
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + super().__repr__()
 
 

@@ -13,7 +13,7 @@ from .parameter import Parameter
 
 
 class MissingKeyError(KeyError, AttributeError):
-    """A ParameterDict does not hold that key. PyTorch raises an AttributeError, every other dict a KeyError."""
+    """A ParameterDict lacks that key: an AttributeError as in PyTorch, and a KeyError as in any dict."""
 
 
 def _kept(value: Any) -> Any:
@@ -66,7 +66,7 @@ class ParameterList(Module):
 
     def extend(self, values: Iterable[Any]) -> Self:
         """Add values at the end."""
-        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+        if isinstance(values, Tensor) or not hasattr(values, "__iter__"):
             raise TypeError(
                 f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
             )
@@ -102,7 +102,10 @@ class ParameterDict(Module):
 
     def _attribute(self, key: Any) -> str:
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}').")
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}')."
+            )
         return key
 
     def __getitem__(self, key: str) -> Any:
@@ -144,7 +147,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or ``default``."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of a key, which becomes ``default`` if it is not there."""

@@ -64,7 +64,8 @@ class Registry:
         self._check_name(name, "parameter", self.__dict__.get("_parameters"))
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot register '{type(param).__name__}' object as parameter '{name}': a Parameter or None is "
+                f"cannot register '{type(param).__name__}' object as parameter '{name}': a Parameter or "
+                "None is "
                 "needed; wrap it in nn.Parameter(...)"
             )
         if param is not None and param.grad_fn is not None:
@@ -78,7 +79,10 @@ class Registry:
         """Make ``tensor`` (or None) a buffer: state without gradient, saved if ``persistent``."""
         self._check_name(name, "buffer", self.__dict__.get("_buffers"))
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot register '{type(tensor).__name__}' object as buffer '{name}': a Tensor or None is needed")
+            raise TypeError(
+                f"cannot register '{type(tensor).__name__}' object as buffer '{name}': a Tensor or None is "
+                "needed"
+            )
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -100,7 +104,9 @@ class Registry:
 
     def _check_name(self, name: str, what: str, table: Mapping[str, Any] | None) -> None:
         if table is None:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call: call super().__init__() first")
+            raise AttributeError(
+                f"cannot assign {what} before Module.__init__() call: call super().__init__() first"
+            )
         if not isinstance(name, str):
             raise TypeError(f"{what} name should be a string, got {_typename(name)}")
         if "." in name:
@@ -148,7 +154,9 @@ class Registry:
         """Take the name from whatever else holds it, so that each name has one place."""
         own = self.__dict__
         if table not in own:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call: call super().__init__() first")
+            raise AttributeError(
+                f"cannot assign {what} before Module.__init__() call: call super().__init__() first"
+            )
         for other in ("_parameters", "_buffers", "_modules"):
             if other != table:
                 own[other].pop(name, None)
@@ -158,7 +166,9 @@ class Registry:
     @staticmethod
     def _refuse(name: str, value: Any, what: str, wanted: str) -> None:
         if value is not None:
-            raise TypeError(f"cannot assign '{_typename(value)}' as {what} '{name}' ({wanted} or None expected)")
+            raise TypeError(
+                f"cannot assign '{_typename(value)}' as {what} '{name}' ({wanted} or None expected)"
+            )
 
     def __delattr__(self, name: str) -> None:
         if name in self._parameters:
@@ -189,7 +199,9 @@ class Registry:
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+                yield from module.named_modules(
+                    memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
+                )
 
     def modules(self) -> Iterator[Any]:
         """All modules of the tree, itself first, each once."""
@@ -218,7 +230,9 @@ class Registry:
     ) -> Iterator[tuple[str, Any]]:
         seen = set()
         owners = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
         )
         for path, owner in owners:
             for name, member in members(owner):
@@ -257,7 +271,9 @@ class Registry:
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{name}` (looking for '{target}')")
+                raise AttributeError(
+                    f"{type(module).__name__} has no attribute `{name}` (looking for '{target}')"
+                )
             module = getattr(module, name)
             if not isinstance(module, Registry):
                 raise AttributeError(f"`{name}` is not an nn.Module (looking for '{target}')")

@@ -56,7 +56,9 @@ class Stateful(Registry):
         """
         if args:
             # The old positional form: destination, prefix, keep_vars.
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            options: list[Any] = [destination, prefix, keep_vars]
+            options[: len(args)] = args
+            destination, prefix, keep_vars = options
         if destination is None:
             destination = StateDict()
             destination._metadata = OrderedDict()
@@ -73,7 +75,9 @@ class Stateful(Registry):
             changed = hook(self, destination, prefix, local_metadata)
             if changed is not None:
                 if isinstance(hook, _InPlace):
-                    raise RuntimeError("a state_dict post-hook must return None: it changes the dict in place")
+                    raise RuntimeError(
+                        "a state_dict post-hook must return None: it changes the dict in place"
+                    )
                 destination = changed
         return destination
 
@@ -90,11 +94,15 @@ class Stateful(Registry):
 
     def get_extra_state(self) -> Any:
         """Override, with ``set_extra_state``, to keep more than tensors in the state_dict."""
-        raise RuntimeError("get_extra_state has to be overridden by the module, together with set_extra_state")
+        raise RuntimeError(
+            "get_extra_state has to be overridden by the module, together with set_extra_state"
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Override to take back what ``get_extra_state`` returned."""
-        raise RuntimeError("set_extra_state has to be overridden by the module, together with get_extra_state")
+        raise RuntimeError(
+            "set_extra_state has to be overridden by the module, together with get_extra_state"
+        )
 
     # ---- loading
 
@@ -142,7 +150,9 @@ class Stateful(Registry):
         for hook in self._load_state_dict_pre_hooks.values():
             # The module is passed at the call: a hook that held it would make a reference cycle.
             first = (self,) if isinstance(hook, _WithModule) else ()
-            hook(*first, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hook(
+                *first, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+            )
         assign = local_metadata.get("assign_to_params_buffers", False)
         buffers = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
         for name, own in (*self._parameters.items(), *buffers.items()):
@@ -171,7 +181,8 @@ class Stateful(Registry):
             given = given[0]
         if given.shape != own.shape:
             return (
-                f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, the "
+                f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, "
+                "the "
                 f"shape in current model is {tuple(own.shape)}."
             )
         with no_grad():
@@ -238,7 +249,8 @@ class Stateful(Registry):
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """A hook before this module loads its state.
 
-        ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)``
+        ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+        error_msgs)``
         may rename keys of ``state_dict``.
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)

@@ -1,7 +1,8 @@
 """Activations: one formula each, computed in one pass and differentiable any number of times.
 
 Where the untaken branch of a piecewise formula may overflow (exp of a large number), its argument is
-clamped: a cotangent of zero times infinity would be NaN in the second derivative.
+clamped: a cotangent of zero times infinity would be NaN in the second derivative. An op's one number (a slope, a
+threshold) is its second operand, since calls with a tensor and a number take the short way; several are parameters.
 """
 
 from __future__ import annotations
@@ -47,21 +48,26 @@ def relu(input):
     return select(input < 0, 0, input)
 
 
-@elementwise(
-    name="hardtanh",
-    input=lambda g, input, low, high: linked(where((input <= low) | (input >= high), 0.0, g), input),
-)
+def _inside_slope(g: Any, x: Any, low: Any, high: Any) -> Any:
+    return linked(where((x <= low) | (x >= high), 0.0, g), x)
+
+
+@elementwise(name="hardtanh", input=lambda g, input, low, high: _inside_slope(g, input, low, high))
 def clamp_inside(input, *, low, high):
     """input within [low, high]; unlike clamp, the gradient at the edges is 0."""
     return clamp_both(input, low, high)
 
 
+@elementwise(name="relu6", node_name="HardtanhBackward0", input=lambda g, input: _inside_slope(g, input, 0, 6))
+def clamp_inside_6(input):
+    """input within [0, 6]."""
+    return clamp_both(input, 0, 6)
+
+
 @elementwise(
-    kind="floating",
-    name="leaky_relu",
-    input=lambda g, input, slope: linked(where(input > 0, g, g * slope), input),
+    kind="floating", name="leaky_relu", input=lambda g, input, slope: linked(where(input > 0, g, g * slope), input)
 )
-def leaky(input, *, slope):
+def leaky(input, slope):
     """input where it is positive, else slope * input."""
     return select(input > 0, input, input * slope)
 
@@ -89,16 +95,34 @@ def leaky_learned(input, weight):
     return select(input > 0, input, weight * input)
 
 
+def _elu(x: Any, alpha: Any, scale: Any, rate: Any) -> Any:
+    return select(x > 0, x * scale, expm1(x * rate) * (alpha * scale))
+
+
+def _elu_slope(g: Any, x: Any, alpha: Any, scale: Any, rate: Any) -> Any:
+    return where(x > 0, g * scale, g * (exp(where(x >= 0, 0.0, x * rate)) * (alpha * scale * rate)))
+
+
+@elementwise(kind="floating", name="elu", input=lambda g, input, alpha: _elu_slope(g, input, alpha, 1.0, 1.0))
+def exponential_linear(input, alpha):
+    """input where it is positive, else alpha * (exp(input) - 1)."""
+    return _elu(input, alpha, 1.0, 1.0)
+
+
 @elementwise(
-    kind="floating",
-    name="elu",
-    input=lambda g, input, alpha, scale, rate: where(
-        input > 0, g * scale, g * (exp(where(input >= 0, 0.0, input * rate)) * (alpha * scale * rate))
-    ),
+    kind="floating", name="elu", input=lambda g, input: _elu_slope(g, input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 )
-def exponential_linear(input, *, alpha, scale, rate):
-    """scale * input where it is positive, else scale * alpha * (exp(rate * input) - 1)."""
-    return select(input > 0, input * scale, expm1(input * rate) * (alpha * scale))
+def exponential_linear_scaled(input):
+    """exponential_linear with the alpha and the scale of selu."""
+    return _elu(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+@elementwise(
+    kind="floating", name="celu", input=lambda g, input, alpha, rate: _elu_slope(g, input, alpha, 1.0, rate)
+)
+def exponential_linear_smooth(input, *, alpha, rate):
+    """input where it is positive, else alpha * (exp(rate * input) - 1)."""
+    return _elu(input, alpha, 1.0, rate)
 
 
 @elementwise(
@@ -145,10 +169,22 @@ def log1p_exp(input):
     return _softplus(input)
 
 
+def _softplus_slope(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
+    return where(x * beta > threshold, g, g * sigmoid(x * beta))
+
+
+@elementwise(
+    kind="floating", name="softplus", input=lambda g, input, threshold: _softplus_slope(g, input, 1.0, threshold)
+)
+def bent_softplus(input, threshold):
+    """log(1 + exp(input)), and input itself above the threshold."""
+    return select(input > threshold, input, _softplus(input))
+
+
 @elementwise(
     kind="floating",
     name="softplus",
-    input=lambda g, input, beta, threshold: where(input * beta > threshold, g, g * sigmoid(input * beta)),
+    input=lambda g, input, beta, threshold: _softplus_slope(g, input, beta, threshold),
 )
 def scaled_softplus(input, *, beta, threshold):
     """log(1 + exp(beta * input)) / beta, and input itself above the threshold."""
@@ -213,7 +249,7 @@ def clamped_linear(input):
     name="hardshrink",
     input=lambda g, input, lambd: linked(where((input >= -lambd) & (input <= lambd), 0.0, g), input),
 )
-def shrink_hard(input, *, lambd):
+def shrink_hard(input, lambd):
     """0 within [-lambd, lambd], else input."""
     return select((input >= -lambd) & (input <= lambd), 0, input)
 
@@ -223,7 +259,7 @@ def shrink_hard(input, *, lambd):
     name="softshrink",
     input=lambda g, input, lambd: linked(where((input >= -lambd) & (input <= lambd), 0.0, g), input),
 )
-def shrink_soft(input, *, lambd):
+def shrink_soft(input, lambd):
     """input moved towards 0 by lambd, and 0 within [-lambd, lambd]."""
     return select(input > lambd, input - lambd, select(input < -lambd, input + lambd, input * 0))
 
@@ -289,7 +325,7 @@ def tanh_(input: Any) -> Any:
 
 def relu6(input: Any, inplace: bool = False) -> Any:
     """input within [0, 6]."""
-    return hardtanh(input, 0.0, 6.0, inplace)
+    return _run(clamp_inside_6, input, inplace)
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
@@ -307,7 +343,7 @@ def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """input where it is positive, else negative_slope * input."""
-    return _run(leaky, input, inplace, slope=float(negative_slope))
+    return _run(leaky, input, inplace, float(negative_slope))
 
 
 def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
@@ -355,7 +391,7 @@ def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training:
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """input where it is positive, else alpha * (exp(input) - 1)."""
-    return _run(exponential_linear, input, inplace, alpha=float(alpha), scale=1.0, rate=1.0)
+    return _run(exponential_linear, input, inplace, float(alpha))
 
 
 def elu_(input: Any, alpha: float = 1.0) -> Any:
@@ -365,7 +401,7 @@ def elu_(input: Any, alpha: float = 1.0) -> Any:
 
 def selu(input: Any, inplace: bool = False) -> Any:
     """elu with the scale and alpha that keep mean 0 and variance 1."""
-    return _run(exponential_linear, input, inplace, alpha=_SELU_ALPHA, scale=_SELU_SCALE, rate=1.0)
+    return _run(exponential_linear_scaled, input, inplace)
 
 
 def selu_(input: Any) -> Any:
@@ -377,7 +413,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """input where it is positive, else alpha * (exp(input / alpha) - 1)."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _run(exponential_linear, input, inplace, alpha=float(alpha), scale=1.0, rate=1.0 / alpha)
+    return _run(exponential_linear_smooth, input, inplace, alpha=float(alpha), rate=1.0 / alpha)
 
 
 def celu_(input: Any, alpha: float = 1.0) -> Any:
@@ -406,6 +442,8 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * input)) / beta; linear where beta * input is above the threshold."""
+    if beta == 1:
+        return bent_softplus(input, float(threshold))
     return scaled_softplus(input, beta=float(beta), threshold=float(threshold))
 
 
@@ -421,14 +459,14 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """0 within [-lambd, lambd], else input."""
-    return shrink_hard(input, lambd=float(lambd))
+    return shrink_hard(input, float(lambd))
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """input moved towards 0 by lambd; RuntimeError for a negative lambd."""
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}")
-    return shrink_soft(input, lambd=float(lambd))
+    return shrink_soft(input, float(lambd))
 
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:

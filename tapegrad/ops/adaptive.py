@@ -1,4 +1,4 @@
-"""Pooling by the size of the result: adaptive maximum and mean, power means, and the inverse of maximum pooling."""
+"""Pooling by the size of the result, power means, and the inverse of maximum pooling."""
 
 from __future__ import annotations
 
@@ -11,31 +11,45 @@ from .. import kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from . import convert
-from .arithmetic import mul, pow, where
+from .arithmetic import mul, where
+from .arithmetic import pow as power
 from .maths import abs as absolute
 from .maths import sign
 from .matmul import kind_of, require_tensors
-from .pool import _ADAPTIVE_MAX, _ADAPTIVE_MEAN, _back, _planes, _require, _sizes, _stride, avg_pool1d, avg_pool2d
-from .pool import avg_pool3d, take_at
+from .pool import (
+    _ADAPTIVE_MAX,
+    _ADAPTIVE_MEAN,
+    _back,
+    _planes,
+    _require,
+    _sizes,
+    _stride,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    take_at,
+)
 from .windows import adaptive_spans
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_max_pool1d"]
 
-# -- adaptive ----------------------------------------------------------------------------------------------
+# -- adaptive ----------------------------------------------------------------------------------------
 
 
 def _out_size(name: str, input: Any, n: int, output_size: Any) -> tuple[int, ...]:
     """The sizes asked for; None keeps that of the input."""
     shape = input._array.shape
     if isinstance(output_size, (tuple, list)) and 1 < len(output_size) >= len(shape):
-        raise ValueError(f"{name}(): Input dimension should be at least {len(output_size) + 1}, got {list(shape)}")
+        raise ValueError(
+            f"{name}(): Input dimension should be at least {len(output_size) + 1}, got {list(shape)}"
+        )
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(shape)}")
     for d in range(len(shape) - n, len(shape)):
         if not shape[d]:
             raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(shape)} "
-                f"with dimension {d} being empty"
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+                f"sizes {list(shape)} with dimension {d} being empty"
             )
     items = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * n
     if len(items) != n:
@@ -45,10 +59,13 @@ def _out_size(name: str, input: Any, n: int, output_size: Any) -> tuple[int, ...
         if v is None:
             v = shape[len(shape) - n + d]
         if isinstance(v, float) or not hasattr(v, "__index__"):
-            raise TypeError(f"{name}(): argument 'output_size' must be an int or a tuple of ints, got {output_size!r}")
+            raise TypeError(
+                f"{name}(): argument 'output_size' must be an int or a tuple of ints, got {output_size!r}"
+            )
         if v < 0:
             raise RuntimeError(
-                f"{name}: elements of output_size must be greater than or equal to 0 but received {list(items)}"
+                f"{name}: elements of output_size must be greater than or equal to 0 but received "
+                f"{list(items)}"
             )
         out.append(int(v))
     return tuple(out)
@@ -116,38 +133,46 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     return _adaptive_avg(3, input, output_size)
 
 
-# -- power means -------------------------------------------------------------------------------------------
+# -- power means -------------------------------------------------------------------------------------
 
 
 def _lp(input: Any, norm_type: float, means: Any, count: int) -> Any:
     # The mean may be negative for odd powers; only its positive part has a root.
     kept = mul(sign(means), where(means == 0, 0.0, absolute(means)))
     positive = where(kept > 0, kept, 0.0)
-    return pow(mul(positive, float(count)), 1.0 / norm_type)
+    return power(mul(positive, float(count)), 1.0 / norm_type)
 
 
-def lp_pool1d(input: Any, norm_type: float, kernel_size: int, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool1d(
+    input: Any, norm_type: float, kernel_size: int, stride: Any = None, ceil_mode: bool = False
+) -> Any:
     """The p-norm of each window of (N, C, L) or (C, L)."""
-    means = avg_pool1d(pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
+    means = avg_pool1d(power(input, norm_type), kernel_size, stride, 0, ceil_mode)
     return _lp(input, norm_type, means, math.prod(_sizes("lp_pool1d", kernel_size, 1, "kernel_size")))
 
 
-def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool2d(
+    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Any:
     """The p-norm of each window of (N, C, H, W) or (C, H, W)."""
-    means = avg_pool2d(pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
+    means = avg_pool2d(power(input, norm_type), kernel_size, stride, 0, ceil_mode)
     return _lp(input, norm_type, means, math.prod(_sizes("lp_pool2d", kernel_size, 2, "kernel_size")))
 
 
-def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool3d(
+    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Any:
     """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W)."""
-    means = avg_pool3d(pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
+    means = avg_pool3d(power(input, norm_type), kernel_size, stride, 0, ceil_mode)
     return _lp(input, norm_type, means, math.prod(_sizes("lp_pool3d", kernel_size, 3, "kernel_size")))
 
 
-# -- the inverse of maximum pooling --------------------------------------------------------------------------
+# -- the inverse of maximum pooling ------------------------------------------------------------------
 
 
-@kernel_op(input=lambda g, indices, n: take_at(g, indices, n=n), name="max_unpool", node_name="MaxUnpoolBackward0")
+@kernel_op(
+    input=lambda g, indices, n: take_at(g, indices, n=n), name="max_unpool", node_name="MaxUnpoolBackward0"
+)
 def put_at(input, indices, *, size, n):
     """Zeros of planes of a size, with each element of ``input`` put at its index in the plane."""
     source, planes, per = _planes(input, n)
@@ -158,7 +183,9 @@ def put_at(input, indices, *, size, n):
     return _back(out, input.dtype)
 
 
-def _unpool(n: int, input: Any, indices: Any, kernel: Any, stride: Any, padding: Any, output_size: Any) -> Any:
+def _unpool(
+    n: int, input: Any, indices: Any, kernel: Any, stride: Any, padding: Any, output_size: Any
+) -> Any:
     name = f"max_unpool{n}d"
     require_tensors(name, input=input, indices=indices)
     kernel = _sizes(name, kernel, n, "kernel_size")
@@ -167,23 +194,27 @@ def _unpool(n: int, input: Any, indices: Any, kernel: Any, stride: Any, padding:
     shape = input._array.shape
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(
-            f"Input to {name} should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with {len(shape)} dimensions."
+            f"Input to {name} should be a {n + 1}d or {n + 2}d Tensor, but got a tensor with {len(shape)} "
+            "dimensions."
         )
     if indices._array.dtype.char != "l":
         raise RuntimeError(f"{name}: elements in indices should be type int64 but got: {kind_of(indices)}")
     if indices._array.shape != shape:
         raise RuntimeError(
-            f"{name}: Expected shape of indices to be same as that of the input tensor ({list(shape)}) but got indices tensor "
-            f"with shape: {list(indices._array.shape)}"
+            f"{name}: Expected shape of indices to be same as that of the input tensor ({list(shape)}) but "
+            f"got indices tensor with shape: {list(indices._array.shape)}"
         )
     if 0 in shape[len(shape) - n :]:
-        raise RuntimeError(f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}")
+        raise RuntimeError(
+            f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}"
+        )
     size = _unpooled_size(name, shape, n, kernel, stride, padding, output_size)
     index = indices._array
-    if index.size and not (0 <= index.min() and index.max() < math.prod(size)):
+    if index.size and not (index.min() >= 0 and index.max() < math.prod(size)):
         bad = index.max() if index.max() >= math.prod(size) else index.min()
         raise RuntimeError(
-            f"{name}: Found an invalid max index: {bad} (output volumes are of size {'x'.join(map(str, size))})"
+            f"{name}: Found an invalid max index: {bad} (output volumes are of size "
+            f"{'x'.join(map(str, size))})"
         )
     return put_at(input, indices, size=size, n=n)
 
@@ -200,12 +231,14 @@ def _unpooled_size(
         given = given[2:]
     if len(given) != n:
         raise ValueError(
-            f"{name}: output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(given)}'"
+            f"{name}: output_size should be a sequence containing {n} or {n + 2} elements, but it has a "
+            f"length of '{len(given)}'"
         )
     for d, (want, have, s) in enumerate(zip(given, usual, stride, strict=True)):
         if not have - s < want < have + s:
             raise ValueError(
-                f'{name}: invalid output_size "{tuple(given)}" (dim {d} must be between {have - s} and {have + s})'
+                f'{name}: invalid output_size "{tuple(given)}" '
+                f"(dim {d} must be between {have - s} and {have + s})"
             )
     return tuple(given)
 

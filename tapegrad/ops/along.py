@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
 from ..op import kernel_op
 from .arithmetic import div, eq, mul, where
+from .direct import direct_op
+from .rows import mover, run
 
-_MOVERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _TILE = 64
 
 
@@ -41,9 +41,8 @@ def taken_along(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     x = np.ascontiguousarray(_cropped(x, index, dim))
     index = np.ascontiguousarray(index)
     outer, inner = _blocks(index.shape, dim)
-    char, n = _MOVERS[x.itemsize], index.shape[dim]
-    args = (x, index, out, x.shape[dim], n, inner)
-    kernels.launch.run(kernels.index.take_along, (char, "l", char, *["int"] * 5), args, outer * n, out.size)
+    n = index.shape[dim]
+    run("take_along", mover(x), (x, index, out, x.shape[dim], n, inner), outer * n, out.size)
     return out
 
 
@@ -64,10 +63,9 @@ def _write(out: np.ndarray, index: np.ndarray, values: np.ndarray, dim: int, nam
         whole = target.astype(work, order="C")
     values = np.ascontiguousarray(np.broadcast_to(values, index.shape), work)
     outer, inner = _blocks(index.shape, dim)
-    kind = _MOVERS[out.itemsize] if name == "put" else work
+    kind = mover(out) if name == "put" else work
     args = (whole, np.ascontiguousarray(index), values, out.shape[dim], index.shape[dim], inner, _TILE)
-    kernel = getattr(kernels.index, f"{name}_along")
-    kernels.launch.run(kernel, (kind, "l", kind, *["int"] * 6), args, outer * -(-inner // _TILE), index.size)
+    run(f"{name}_along", kind, args, outer * -(-inner // _TILE), index.size)
     if whole is not target:
         with np.errstate(over="ignore"):
             target[...] = whole
@@ -84,15 +82,17 @@ def _add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) ->
 # -- ops ---------------------------------------------------------------------------------------------
 
 
-@kernel_op(
-    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim), name="gather", node_name="GatherBackward0"
+@direct_op(
+    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim),
+    name="gather",
+    node_name="GatherBackward0",
 )
 def take_along(x, index, *, dim):
     """The elements that the index names, one per element of the index."""
     return taken_along(x, index, dim)
 
 
-@kernel_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along")
+@direct_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along")
 def add_along(g, index, *, shape, dim):
     """Zeros of a shape, with the elements of ``g`` added where the index says."""
     out = np.zeros(shape, g.dtype)
@@ -100,8 +100,16 @@ def add_along(g, index, *, shape, dim):
     return out
 
 
-@kernel_op(
-    x=lambda g, index, dim: put_along(g, index, g.new_zeros(()), dim=dim),
+@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along")
+def clear_along(x, index, *, dim):
+    """x with zeros where the index says."""
+    out = x.copy(order="C")
+    _put(out, index, np.zeros((), x.dtype), dim=dim)
+    return out
+
+
+@direct_op(
+    x=lambda g, index, dim: clear_along(g, index, dim=dim),
     values=lambda g, index, dim: take_along(g, index, dim=dim),
     name="scatter",
     node_name="ScatterBackward0",
@@ -113,7 +121,7 @@ def put_along(x, index, values, *, dim):
     return out
 
 
-@kernel_op(
+@direct_op(
     x=lambda g: g,
     values=lambda g, index, dim: take_along(g, index, dim=dim),
     name="scatter_add",

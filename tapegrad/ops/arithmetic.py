@@ -141,9 +141,9 @@ def power(input, other):
 
 
 def _log(x: Any) -> Any:
-    from .maths import log  # maths.py is built on this module
-
-    return log(x)
+    if isinstance(x, (int, float)):  # the base of 2.0 ** exponent
+        return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+    return Expr.table["log"](x)  # maths.py is built on this module, and puts it there
 
 
 def _select_rule(g: Any, condition: Any) -> Any:

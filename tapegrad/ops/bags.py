@@ -108,7 +108,7 @@ def embedding_bag(
         found = mul(found, unsqueeze(reshape(per_sample_weights, (n,)), 1))
     if not counts.all():
         found = where(found._make(counts[:, None]), found, 0)
-    total = add_rows(found, bag, shape=(bags, width), dim=0, span=1)
+    total = add_rows(found, found._make(bag), shape=(bags, width), dim=0, span=1)
     if mode == "sum":
         return total
     sizes = np.bincount(bag[counts], minlength=bags).astype(total._array.dtype)
@@ -127,5 +127,5 @@ def _maxima(found: Any, bag: np.ndarray, counts: np.ndarray, bags: int, width: i
         filled[b] = True
     if not array.size:
         return found._make(np.zeros((bags, width), array.dtype))
-    largest = take_along(found, best, dim=0)
+    largest = take_along(found, found._make(best), dim=0)
     return largest if filled.all() else where(found._make(filled), largest, 0)

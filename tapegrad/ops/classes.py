@@ -12,7 +12,8 @@ from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from .arithmetic import div, mul
 from .fused import fused
-from .maths import exp, log
+from .maths import exp
+from .reduce import logsumexp
 from .reduce import sum as total
 from .reduction import chosen_reduction, constant, reduced
 from .shape import expand, reshape, unsqueeze
@@ -111,24 +112,12 @@ def cross_entropy_slope(g, input, target, weight, lse, count, *, ignore_index, r
     return out.astype(input.dtype, copy=False)
 
 
-@kernel_op(name="row_largest")
-def _row_largest(input):
-    """The largest element of each row, taken for a constant."""
-    return input.max(1, keepdims=True, initial=-np.inf)
-
-
-def _log_sum_exp(input: Any) -> Any:
-    """log(sum of exp(input)) over dimension 1."""
-    top = _row_largest(input.detach())
-    return log(total(exp(input - top), 1)) + top.squeeze(1)
-
-
 @kernel_op(
     input=lambda g, input, target, weight, lse, count, ignore_index, reduction: cross_entropy_slope(
         g, input, target, weight, lse, count, ignore_index=ignore_index, reduction=reduction
     ),
     residuals={
-        "lse": lambda input: _log_sum_exp(input),
+        "lse": lambda input: logsumexp(input, 1),
         "count": lambda input, target, weight, ignore_index: total(
             class_weights(
                 target, weight, classes=input._array.shape[1], ignore_index=ignore_index, dtype=input._array.dtype

@@ -1,7 +1,7 @@
 """Convolutions: one bilinear form of input and weight, and its adjoints, which are each other's rules.
 
-With y = conv(x, w), the gradients are input_adjoint(g, w) and weight_adjoint(x, g). Each of the three is linear
-in both operands and its rules are the other two, so every order of derivative follows. Transposed
+With y = conv(x, w), the gradients are input_adjoint(g, w) and weight_adjoint(x, g). Each of the three is
+linear in both operands and its rules are the other two, so every order of derivative follows. Transposed
 convolution is the input adjoint.
 """
 
@@ -17,20 +17,39 @@ from .matmul import require_tensors
 from .shape import squeeze, unsqueeze
 from .windows import Windows, per_dim
 
-__all__: list[str] = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__: list[str] = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+]
 
 _NODE = "ConvolutionBackward0"
 
 
+def _weight_rule(g: Any, input: Any, windows: Any, groups: Any) -> Any:
+    return weight_adjoint(input, g, windows=windows, groups=groups)
+
+
+def _output_rule(g: Any, input: Any, windows: Any, groups: Any) -> Any:
+    return convolution(input, g, None, windows=windows, groups=groups)
+
+
+def _bias_rule(g: Any) -> Any:
+    return channel_sum(g)
+
+
 @direct_op(
     input=lambda g, weight, windows, groups: input_adjoint(g, weight, None, windows=windows, groups=groups),
-    weight=lambda g, input, windows, groups: weight_adjoint(input, g, windows=windows, groups=groups),
-    bias=lambda g: channel_sum(g),
+    weight=_weight_rule,
+    bias=_bias_rule,
     name="convolution",
     node_name=_NODE,
 )
 def convolution(input, weight, bias, *, windows, groups):
-    """out[n, o, t] = bias[o] + sum over c and k of weight[o, c, k] * input[n, c, t * stride - padding + k * dilation]"""
+    """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, t * stride - padding + k * dilation]"""
     out = arrays.forward(input, weight, windows, groups)
     if bias is not None:
         arrays.add_bias(out, bias)
@@ -40,7 +59,7 @@ def convolution(input, weight, bias, *, windows, groups):
 @direct_op(
     g_out=lambda g, weight, windows, groups: convolution(g, weight, None, windows=windows, groups=groups),
     weight=lambda g, g_out, windows, groups: weight_adjoint(g, g_out, windows=windows, groups=groups),
-    bias=lambda g: channel_sum(g),
+    bias=_bias_rule,
     name="conv_input",
     node_name=_NODE,
 )
@@ -54,7 +73,7 @@ def input_adjoint(g_out, weight, bias, *, windows, groups):
 
 @direct_op(
     input=lambda g, g_out, windows, groups: input_adjoint(g_out, g, None, windows=windows, groups=groups),
-    g_out=lambda g, input, windows, groups: convolution(input, g, None, windows=windows, groups=groups),
+    g_out=_output_rule,
     name="conv_weight",
     node_name=_NODE,
 )
@@ -63,13 +82,17 @@ def weight_adjoint(input, g_out, *, windows, groups):
     return arrays.weight_adjoint(input, g_out, windows, groups)
 
 
-@direct_op(g_out=lambda g, g_out_shape: channel_spread(g, shape=g_out_shape), name="channel_sum", node_name="SumBackward0")
+@direct_op(
+    g_out=lambda g, g_out_shape: channel_spread(g, shape=g_out_shape),
+    name="channel_sum",
+    node_name="SumBackward0",
+)
 def channel_sum(g_out):
     """The sum over everything but the second dimension."""
     return arrays.channel_sums(g_out)
 
 
-@direct_op(x=lambda g: channel_sum(g), name="channel_spread", node_name="ExpandBackward0")
+@direct_op(x=_bias_rule, name="channel_spread", node_name="ExpandBackward0")
 def channel_spread(x, *, shape):
     """out[n, c, ...] = x[c]"""
     out = np.empty(shape, x.dtype)
@@ -77,7 +100,7 @@ def channel_spread(x, *, shape):
     return out
 
 
-# -- checks --------------------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------------
 
 _KINDS = {"f": "FloatTensor", "d": "DoubleTensor", "e": "HalfTensor", "l": "LongTensor", "i": "IntTensor"}
 _KINDS.update({"h": "ShortTensor", "b": "CharTensor", "B": "ByteTensor", "?": "BoolTensor"})
@@ -91,23 +114,25 @@ def _checked(name: str, n: int, input: Any, weight: Any, bias: Any) -> bool:
     x, w = input._array, weight._array
     if w.ndim != n + 2:
         raise RuntimeError(
-            f"{name}: weight should have {n + 2} dimensions (out channels, in channels per group, kernel sizes), but got "
-            f"a weight of size {list(w.shape)}"
+            f"{name}: weight should have {n + 2} dimensions (out channels, in channels per group, kernel "
+            f"sizes), but got a weight of size {list(w.shape)}"
         )
     if x.ndim not in (n + 1, n + 2):
         raise RuntimeError(
-            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(x.shape)}"
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(x.shape)}"
         )
     if x.dtype != w.dtype:
         raise RuntimeError(
-            f"{name}: Input type ({_KINDS[x.dtype.char]}) and weight type ({_KINDS[w.dtype.char]}) should be the same; "
-            "convert one of them with .to(dtype)"
+            f"{name}: Input type ({_KINDS[x.dtype.char]}) and weight type ({_KINDS[w.dtype.char]}) should "
+            "be the same; convert one of them with .to(dtype)"
         )
     if x.dtype.char == "?":
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'; convert with .to(dtype)")
     if bias is not None and bias._array.dtype != x.dtype:
         raise RuntimeError(
-            f"{name}: Input type ({_KINDS[x.dtype.char]}) and bias type ({_KINDS[bias._array.dtype.char]}) should be the same"
+            f"{name}: Input type ({_KINDS[x.dtype.char]}) and bias type ({_KINDS[bias._array.dtype.char]}) "
+            "should be the same"
         )
     return x.ndim == n + 2
 
@@ -123,37 +148,51 @@ def _check_numbers(name: str, stride: Any, padding: Any, dilation: Any, groups: 
         raise RuntimeError(f"{name}: non-positive groups is not supported, got {groups}")
 
 
-def _check_channels(name: str, x: tuple[int, ...], w: tuple[int, ...], bias: Any, groups: int, transposed: bool) -> None:
+def _check_channels(
+    name: str, x: tuple[int, ...], w: tuple[int, ...], bias: Any, groups: int, transposed: bool
+) -> None:
     """x with its batch dimension."""
     given = f"Given {'transposed=1' if transposed else f'groups={groups}'}"
     if (w[0] == 0 and (transposed or x[1])) or any(k == 0 for k in w[2:]):
-        raise RuntimeError(f"{name}: {given}, expected weight to be at least 1 in every dimension, but got {list(w)}")
+        raise RuntimeError(
+            f"{name}: {given}, expected weight to be at least 1 in every dimension, but got {list(w)}"
+        )
     if w[0] % groups:
         raise RuntimeError(
-            f"{name}: Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
-            f"size {list(w)} instead"
+            f"{name}: Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size {list(w)} instead"
         )
     wanted = w[0] if transposed else w[1] * groups
     if x[1] != wanted:
         raise RuntimeError(
-            f"{name}: {given}, weight of size {list(w)}, expected input{list(x)} to have {wanted} channels, but got {x[1]} "
-            "channels instead"
+            f"{name}: {given}, weight of size {list(w)}, expected input{list(x)} to have {wanted} channels, "
+            f"but got {x[1]} channels instead"
         )
     outs = w[1] * groups if transposed else w[0]
     if bias is not None and bias._array.shape != (outs,):
         raise RuntimeError(
-            f"{name}: {given}, weight of size {list(w)}, expected bias to be 1-dimensional with {outs} elements, but got "
-            f"bias of size {list(bias._array.shape)} instead"
+            f"{name}: {given}, weight of size {list(w)}, expected bias to be 1-dimensional with {outs} "
+            f"elements, but got bias of size {list(bias._array.shape)} instead"
         )
     if any(s == 0 for s in x[2:]):
-        raise RuntimeError(f"{name}: Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}")
+        raise RuntimeError(
+            f"{name}: Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}"
+        )
 
 
-# -- convolution -----------------------------------------------------------------------------------------------
+# -- convolution -------------------------------------------------------------------------------------
 
 
 def _conv(
-    name: str, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    name: str,
+    n: int,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
 ) -> Any:
     batched = _checked(name, n, input, weight, bias)
     stride = per_dim(stride, n, name, "stride")
@@ -174,8 +213,8 @@ def _conv(
             padded = " x ".join(str(s + a + b) for s, a, b in zip(shape[2:], front, back, strict=True))
             reach = " x ".join(str(d * (k - 1) + 1) for k, d in zip(kernel, dilation, strict=True))
             raise RuntimeError(
-                f"{name}: Calculated padded input size per channel: ({padded}). Kernel size: ({reach}). Kernel size can't be "
-                "greater than actual input size"
+                f"{name}: Calculated padded input size per channel: ({padded}). Kernel size: ({reach}). "
+                "Kernel size can't be greater than actual input size"
             )
         out.append(room // st + 1)
     windows = Windows(shape[2:], tuple(out), kernel, stride, front, dilation)
@@ -198,27 +237,51 @@ def _named_padding(
 
 
 def conv1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """Convolution of (N, C, L) or (C, L) with weight (out, C / groups, K); ``padding`` may be "same" or "valid"."""
+    """Convolution of (N, C, L) or (C, L) with weight (out, C / groups, K).
+
+    ``padding`` is a number, "valid" or "same".
+    """
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """Convolution of (N, C, H, W) or (C, H, W) with weight (out, C / groups, KH, KW); ``padding`` may be "same" or "valid"."""
+    """Convolution of (N, C, H, W) or (C, H, W) with weight (out, C / groups, KH, KW).
+
+    ``padding`` is a number or two, "valid" or "same".
+    """
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
     """Convolution of (N, C, D, H, W) or (C, D, H, W) with weight (out, C / groups, KD, KH, KW)."""
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-# -- transposed convolution --------------------------------------------------------------------------------------
+# -- transposed convolution --------------------------------------------------------------------------
 
 
 def _conv_transpose(
@@ -243,8 +306,8 @@ def _conv_transpose(
         raise RuntimeError(f"{name}: negative output_padding is not supported, got {list(extra)}")
     if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise RuntimeError(
-            f"{name}: output padding must be smaller than either stride or dilation, but got output_padding {list(extra)}, "
-            f"stride {list(stride)}, dilation {list(dilation)}"
+            f"{name}: output padding must be smaller than either stride or dilation, but got output_padding "
+            f"{list(extra)}, stride {list(stride)}, dilation {list(dilation)}"
         )
     x = input if batched else unsqueeze(input, 0)
     shape = x._array.shape
@@ -256,8 +319,8 @@ def _conv_transpose(
     )
     if any(s <= 0 for s in size):
         raise RuntimeError(
-            f"{name}: Given input size per channel: {list(shape[2:])}. Calculated output size per channel: {list(size)}. "
-            "Output size is too small"
+            f"{name}: Given input size per channel: {list(shape[2:])}. Calculated output size per channel: "
+            f"{list(size)}. Output size is too small"
         )
     windows = Windows(size, shape[2:], kernel, stride, padding, dilation)
     made = input_adjoint(x, weight, bias, windows=windows, groups=int(groups))

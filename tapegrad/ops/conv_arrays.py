@@ -74,16 +74,20 @@ def _columns(x: np.ndarray, w: Windows, top: int, rows: int, inner_images: bool)
     cols = _scratch.take(images * height * t, x.dtype)
     steps = (t, images * t) if inner_images else (height * t, t)
     launch(
-        kernels.conv.columns, (x, cols, w.geo(), channels, top, rows, *steps), images * channels, images * height * t
+        kernels.conv.columns,
+        (x, cols, w.geo(), channels, top, rows, *steps),
+        images * channels,
+        images * height * t,
     )
     return cols.reshape((height, images * t) if inner_images else (images, height, t))
 
 
 def is_depthwise(weight: np.ndarray, groups: int) -> bool:
+    """Whether each channel has kernels of its own."""
     return weight.shape[1] == 1 and groups > 1
 
 
-# -- the three maps --------------------------------------------------------------------------------------
+# -- the three maps ----------------------------------------------------------------------------------
 
 
 def forward(x: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> np.ndarray:
@@ -108,7 +112,9 @@ def forward(x: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> np.nd
         else:
             width = w.out[-1]
             for n, count, top, rows in _blocks(images, t // width, width, channels * w.taps()):
-                cols = _columns(x[n : n + count], w, top, rows, False).reshape(count, groups, -1, rows * width)
+                cols = _columns(x[n : n + count], w, top, rows, False).reshape(
+                    count, groups, -1, rows * width
+                )
                 np.matmul(matrix, cols, out=target[n : n + count, ..., top * width : (top + rows) * width])
     return _narrow(out, dtype)
 
@@ -168,7 +174,7 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
     return _narrow(weight, dtype)
 
 
-# -- the bias ----------------------------------------------------------------------------------------------
+# -- the bias ----------------------------------------------------------------------------------------
 
 
 def add_bias(out: np.ndarray, bias: np.ndarray) -> None:

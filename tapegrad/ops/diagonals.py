@@ -11,7 +11,7 @@ from .dims import wrap_dim
 from .gather import check_tensor
 from .inplace import kernel_inplace
 from .numbers import element
-from .rows import put_rows
+from .rows import mover, put_rows, run
 from .shape import as_diagonal, as_indexed, as_selected, clone, diagonal, narrow, place, ravel, read_view, write_view
 
 __all__ = [
@@ -52,16 +52,26 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 # -- triangles -------------------------------------------------------------------------------------------
 
 
+def _triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
+    x = np.ascontiguousarray(x)
+    rows, columns = x.shape[-2:]
+    if not x.size:
+        return x.copy()
+    out = np.empty(x.shape, x.dtype)
+    run("lower_triangle" if lower else "upper_triangle", mover(x), (x, out, rows, columns, diagonal), x.size // columns, x.size)
+    return out
+
+
 @kernel_op(x=lambda g, diagonal: lower(g, diagonal=diagonal), name="tril")
 def lower(x, *, diagonal):
     """What lies on a diagonal and below it, zero elsewhere."""
-    return np.tril(x, diagonal)
+    return _triangle(x, diagonal, True)
 
 
 @kernel_op(x=lambda g, diagonal: upper(g, diagonal=diagonal), name="triu")
 def upper(x, *, diagonal):
     """What lies on a diagonal and above it, zero elsewhere."""
-    return np.triu(x, diagonal)
+    return _triangle(x, diagonal, False)
 
 
 def _check_matrix(input: Any, name: str) -> None:

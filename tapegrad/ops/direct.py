@@ -32,7 +32,9 @@ class DirectOp(KernelOp):
     ) -> None:
         super().__init__(forward, rules, ("out",), {}, node_name, name)
         # Per slot: the input that it holds, and whether it holds its shape alone.
-        self._sources = [(self.inputs.index(s.removesuffix("_shape")), s not in self.inputs) for s in self.slots]
+        self._sources = [
+            (self.inputs.index(s.removesuffix("_shape")), s not in self.inputs) for s in self.slots
+        ]
         self._kept: dict[tuple[bool, ...], tuple[tuple[int, bool], ...]] = {}
 
     def __call__(self, *values: Any, **params: Any) -> Any:
@@ -64,7 +66,8 @@ class DirectOp(KernelOp):
         if kept is None:
             names = self.save_list(needs)
             kept = self._kept[needs] = tuple(
-                (j if s in names else -1, of_shape) for s, (j, of_shape) in zip(self.slots, self._sources, strict=True)
+                (j if s in names else -1, of_shape)
+                for s, (j, of_shape) in zip(self.slots, self._sources, strict=True)
             )
         saved: list[Any] = []
         stamps: list[Any] = []
@@ -83,9 +86,9 @@ class DirectOp(KernelOp):
         indices = tuple([0 if v is None else v._index for v in values])
         return record(self, edges, indices, tuple(saved), tuple(stamps), params, ((out.shape, out.dtype),))
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Sequence[Any]:
+    def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         saved = entry.saved
-        if algebra.recorded or any([type(s) is Packed for s in saved]):
+        if algebra.recorded or Packed in map(type, saved):
             return super().vjp(entry, grads, needs, algebra)
         given = dict(zip(self.slots, saved, strict=True))
         given["g"] = grads[0]

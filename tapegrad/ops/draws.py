@@ -12,14 +12,25 @@ from ..kernels import launch_lazily as launch
 from .generator import Draw, Generator
 
 _TOP = 0x7FFF_FFFF_FFFF_FFFF
+_SMALL = 10_000  # below, the call is what costs
+_entries: dict[tuple[str, str], Any] = {}
 
 
 def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: Any, b: Any) -> None:
     n = out.size
     blocks = -(-n // per_block)
-    if blocks:
-        draw = generator.draw(blocks)
-        launch(kernel, (out, n, draw.key0, draw.key1, draw.offset, a, b), blocks, 2 * n)
+    if not blocks:
+        return
+    draw = generator.draw(blocks)
+    args = (out, n, draw.key0, draw.key1, draw.offset, a, b)
+    if n < _SMALL:
+        key = (kernel.label, out.dtype.char)
+        entry = _entries.get(key)
+        if entry is None:
+            entry = _entries[key] = kernel.entry((*kernels.jit.signature(args), "int", "int"))
+        entry(*args, 0, blocks)
+    else:
+        launch(kernel, args, blocks, 2 * n)
 
 
 def uniform(shape: tuple[int, ...], dtype: np.dtype, generator: Generator, low: float = 0.0, high: float = 1.0) -> np.ndarray:
@@ -144,7 +155,7 @@ def dropped(
 ) -> np.ndarray:
     """scale * x + shift with probability 1 - p, else fill; ``inner`` neighbours share their fate."""
     half = x.dtype.char == "e"
-    x = np.ascontiguousarray(x, np.float32 if half else None)
+    x = np.asarray(x, np.float32 if half else None, order="C")
     if inner != 1:
         kept = dropped(np.ones(x.size // max(inner, 1), x.dtype), draw, p, 1, 1.0, 0.0, 0.0)[:, None] != 0
         rows = x.reshape(-1, max(inner, 1))

@@ -22,7 +22,7 @@ from .shape import diagonal, expand, permute, reshape, squeeze
 
 __all__ = ["einsum", "tensordot"]
 
-# -- reading the equation --------------------------------------------------------------------------------
+# -- reading the equation ----------------------------------------------------------------------------
 
 # Indices are ints: letters by their code, those of the ellipsis below zero, counted from the last.
 
@@ -47,7 +47,8 @@ def _read(text: str, start: int, where: str) -> list[Any]:
             j += 1
         else:
             raise RuntimeError(
-                f"einsum(): invalid subscript given at index {start + j} in the equation string, subscripts must be in [a-zA-Z]"
+                f"einsum(): invalid subscript given at index {start + j} in the equation string, subscripts "
+                "must be in [a-zA-Z]"
             )
     return found
 
@@ -63,9 +64,8 @@ def _parse(equation: str) -> tuple[list[list[Any]], list[Any] | None]:
 
 def _sublists(args: tuple[Any, ...]) -> tuple[list[list[Any]], list[Any] | None, list[Any]]:
     """The form einsum(a, [0, 1], b, [1, 2], [0, 2])."""
-    operands, terms = list(args[0 : len(args) - len(args) % 2 : 2]), []
-    for j in range(1, len(args), 2):
-        terms.append(_sublist(args[j]))
+    operands = list(args[0 : len(args) - len(args) % 2 : 2])
+    terms = [_sublist(args[j]) for j in range(1, len(args), 2)]
     return terms, _sublist(args[-1]) if len(args) % 2 else None, operands
 
 
@@ -91,8 +91,8 @@ def _label(terms: list[list[Any]], operands: list[Any]) -> tuple[list[list[int]]
         if Ellipsis in term:
             if named > rank:
                 raise RuntimeError(
-                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions "
-                    f"({rank}) for operand {j}"
+                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number "
+                    f"of dimensions ({rank}) for operand {j}"
                 )
             at, hidden = term.index(Ellipsis), rank - named
             span = max(span, hidden)
@@ -100,8 +100,8 @@ def _label(terms: list[list[Any]], operands: list[Any]) -> tuple[list[list[int]]
         else:
             if named != rank:
                 raise RuntimeError(
-                    f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
-                    f"({rank}) for operand {j} and no ellipsis was given"
+                    f"einsum(): the number of subscripts in the equation ({named}) does not match the "
+                    f"number of dimensions ({rank}) for operand {j} and no ellipsis was given"
                 )
             labelled.append(list(term))
     return labelled, span
@@ -133,31 +133,34 @@ def _sizes(labelled: list[list[int]], operands: list[Any]) -> dict[int, int]:
         for i, n in zip(term, x._array.shape, strict=True):
             if own.setdefault(i, n) != n:
                 raise RuntimeError(
-                    f"einsum(): subscript {_name(i)} is repeated for operand {j} but the sizes don't match, {n} != {own[i]}"
+                    f"einsum(): subscript {_name(i)} is repeated for operand {j} but the sizes don't match, "
+                    f"{n} != {own[i]}"
                 )
             have = sizes.setdefault(i, n)
             if have == 1:
                 sizes[i] = n
             elif n not in (1, have):
                 raise RuntimeError(
-                    f"einsum(): subscript {_name(i)} has size {n} for operand {j} which does not broadcast with previously "
-                    f"seen size {have}; the operands have shapes {[list(o._array.shape) for o in operands]}"
+                    f"einsum(): subscript {_name(i)} has size {n} for operand {j} which does not broadcast "
+                    f"with previously seen size {have}; the operands have shapes "
+                    f"{[list(o._array.shape) for o in operands]}"
                 )
     return sizes
 
 
-# -- contracting -------------------------------------------------------------------------------------------
+# -- contracting -------------------------------------------------------------------------------------
 
 
 def einsum(*args: Any) -> Any:
-    """Sums of products by index: ``einsum("bij,bjk->bik", a, b)``, or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+    """Sums of products by index: ``einsum("ij,jk->ik", a, b)``, or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
 
     Dimensions of size 1 are broadcast, "..." stands for leading dimensions, a repeated index takes the
     diagonal. RuntimeError for an equation that does not fit the operands.
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
+            "einsum(): must specify the equation string and at least one operand, or at least one operand "
+            "and its subscripts list"
         )
     if isinstance(args[0], str):
         terms, result = _parse(args[0])
@@ -166,7 +169,9 @@ def einsum(*args: Any) -> Any:
         terms, result, operands = _sublists(args)
     for j, x in enumerate(operands):
         if not isinstance(x, Value):
-            raise TypeError(f"einsum(): expected Tensor as element {j} in argument 1, but got {type(x).__name__}")
+            raise TypeError(
+                f"einsum(): expected Tensor as element {j} in argument 1, but got {type(x).__name__}"
+            )
     if len(terms) != len(operands):
         more = "fewer" if len(operands) < len(terms) else "more"
         raise RuntimeError(f"einsum(): {more} operands were provided than specified in the equation")
@@ -186,7 +191,9 @@ def einsum(*args: Any) -> Any:
 def _check_dtypes(operands: list[Any]) -> None:
     for x in operands[1:]:
         if x._array.dtype != operands[0]._array.dtype:
-            raise RuntimeError(f"einsum(): expected scalar type {kind_of(operands[0])} but found {kind_of(x)}")
+            raise RuntimeError(
+                f"einsum(): expected scalar type {kind_of(operands[0])} but found {kind_of(x)}"
+            )
 
 
 def _prepared(x: Any, term: list[int], sizes: dict[int, int]) -> tuple[Any, list[int]]:
@@ -279,7 +286,7 @@ def _spread(x: Any, term: list[int], order: list[int]) -> Any:
     return reshape(x, tuple(next(shape) if i in term else 1 for i in order))
 
 
-# -- in which order ------------------------------------------------------------------------------------------
+# -- in which order ----------------------------------------------------------------------------------
 
 
 def _path(
@@ -331,11 +338,11 @@ def _greedy_path(terms: list[frozenset[int]], out: list[int], sizes: dict[int, i
     return path
 
 
-# -- tensordot -----------------------------------------------------------------------------------------------
+# -- tensordot ---------------------------------------------------------------------------------------
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Products of a and b summed over the last ``dims`` dimensions of a and the first of b, or over pairs of lists."""
+    """Products summed over the last ``dims`` dimensions of a and the first of b, or over pairs of lists."""
     require_tensors("tensordot", a=a, b=b)
     if isinstance(dims, Value):
         dims = dims._array.tolist()
@@ -348,7 +355,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
         given: tuple[list[Any], list[Any]] = (list(range(-dims, 0)), list(range(dims)))
     else:
         if len(dims) != 2:
-            raise RuntimeError("tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]]")
+            raise RuntimeError(
+                "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]]"
+            )
         first, second = dims
         given = (
             list(first) if isinstance(first, (tuple, list)) else [first],
@@ -357,7 +366,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     if len(given[0]) != len(given[1]):
         raise RuntimeError("tensordot: both dimension lists should have same length")
     if a._array.dtype != b._array.dtype:
-        raise RuntimeError(f"tensordot: both inputs should have same dtype, got {kind_of(a)} and {kind_of(b)}")
+        raise RuntimeError(
+            f"tensordot: both inputs should have same dtype, got {kind_of(a)} and {kind_of(b)}"
+        )
     inner_a, inner_b = [wrap_dim(d, m) for d in given[0]], [wrap_dim(d, n) for d in given[1]]
     for d, e, x, y in zip(inner_a, inner_b, *given, strict=True):
         p, q = a._array.shape[d], b._array.shape[e]
@@ -365,8 +376,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
             continue
         if p != 1 and q != 1:
             raise RuntimeError(
-                f"tensordot: contracted dimensions need to match, but first has size {p} in dim {x} and second has size {q} "
-                f"in dim {y}"
+                f"tensordot: contracted dimensions need to match, but first has size {p} in dim {x} and "
+                f"second has size {q} in dim {y}"
             )
         # Size 1 against n: the sum over the other is all there is to do.
         if p == 1:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..op import check_inplace, kernel_op
+from ..op import check_inplace
 from ..modes import no_grad
+from .direct import direct_op
 from .gather import check_tensor
 from .index import extent
 from .rows import add, add_rows, taken
@@ -27,7 +28,7 @@ def _factors(index: np.ndarray, padding: int, by_frequency: bool, dtype: np.dtyp
     return factors[..., None]
 
 
-@kernel_op(
+@direct_op(
     weight=lambda g, index, weight_shape, padding, by_frequency: (
         add_rows(g, index, shape=weight_shape, dim=0, span=1)
         if padding < 0 and not by_frequency
@@ -40,7 +41,7 @@ def looked_up(weight, index, *, padding, by_frequency):
     return taken(weight, index, 0, 1)
 
 
-@kernel_op(
+@direct_op(
     g=lambda g, index, padding, by_frequency: take_weighted(g, index, padding=padding, by_frequency=by_frequency),
     name="embedding_dense_backward",
 )
@@ -51,7 +52,7 @@ def add_weighted(g, index, *, shape, padding, by_frequency):
     return out
 
 
-@kernel_op(
+@direct_op(
     x=lambda g, index, x_shape, padding, by_frequency: add_weighted(
         g, index, shape=x_shape, padding=padding, by_frequency=by_frequency
     ),
@@ -74,7 +75,7 @@ def _numbers(input: Any, n: int) -> Any:
         low, high = extent(array.reshape(-1).astype(np.int64, copy=False))
         if low < 0 or high >= n:
             raise IndexError(f"index out of range in self: index {low if low < 0 else high}, the table has {n} rows")
-    return input if array.dtype.char == "l" else array.astype(np.int64)
+    return input if array.dtype.char == "l" else input._make(array.astype(np.int64))
 
 
 def embedding(
@@ -121,7 +122,7 @@ def embedding_renorm_(weight: Any, indices: Any, max_norm: float, norm_type: flo
     array = weight._array
     with no_grad():
         check_inplace(weight, "embedding_renorm_")
-    rows = np.unique(getattr(index, "_array", index))
+    rows = np.unique(index._array)
     norms = np.linalg.norm(array[rows].astype(np.float64), ord=norm_type, axis=1)
     long = norms > max_norm
     if long.any():

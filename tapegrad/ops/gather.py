@@ -43,7 +43,7 @@ def _index(input: Any, dim: int, index: Any, name: str, largest: tuple[int, ...]
     if array.dtype.char not in "li" and array.size:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if not array.size:
-        return d, array.astype(np.int64)
+        return d, index._make(array.astype(np.int64))
     if max(array.ndim, 1) != max(len(shape), 1):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {'input' if largest is None else 'self'} tensor")
     if shape and array.ndim:
@@ -58,10 +58,9 @@ def _index(input: Any, dim: int, index: Any, name: str, largest: tuple[int, ...]
                 f"Expected index {list(array.shape)} to be no larger than self {list(shape)} apart from dimension {d} and to be no "
                 f"larger size than src {list(largest or ())}"
             )
-    if array.dtype.char == "i":
-        array = array.astype(np.int64)
+    array = np.asarray(array, np.int64, order="C")
     check_range(array, shape[d] if shape else 1, d)
-    return d, (index if index._array is array else array)
+    return d, (index if index._array is array else index._make(array))
 
 
 def _first_larger(a: tuple[int, ...], b: tuple[int, ...], dim: int) -> int:
@@ -138,7 +137,7 @@ def _parts(input: Any, dim: int, index: Any, src: Any, name: str) -> tuple[int, 
     if is_number(src):
         check_tensor(index, name, "index")
         d, at = _index(input, dim, index, name, index._array.shape)
-        return d, at, element(src, input._array.dtype)
+        return d, at, input._make(element(src, input._array.dtype))
     check_tensor(src, name, "src")
     check_tensor(index, name, "index")
     if index._array.size and max(src._array.ndim, 1) != max(index._array.ndim, 1):
@@ -182,8 +181,6 @@ def _scattered(input: Any, dim: int, index: Any, src: Any, reduce: str | None, n
     if not index._array.size:
         return input if inplace else clone(input)
     op = put_along if reduce is None else put_along_adding if reduce == "add" else product_along
-    if op is product_along and not isinstance(values, Value):
-        values = input._make(np.broadcast_to(values, index._array.shape))
     return kernel_inplace(op, input, at, values, dim=d) if inplace else op(input, at, values, dim=d)
 
 
@@ -206,7 +203,8 @@ def reduced(input: Any, dim: int, index: Any, values: Any, reduce: str, include_
     """input with values combined into it along a checked index; the parts of scatter_reduce and index_reduce."""
     x = input
     if not include_self:
-        x = put_along(input, index, element(_neutral(reduce, input._array.dtype), input._array.dtype), dim=dim)
+        dtype = input._array.dtype
+        x = put_along(input, index, input._make(element(_neutral(reduce, dtype), dtype)), dim=dim)
     if reduce == "sum":
         return put_along_adding(x, index, values, dim=dim)
     if reduce == "prod":

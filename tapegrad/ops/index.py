@@ -18,7 +18,7 @@ from ..op import Rule, check_inplace, view_op
 from ..tape import Value
 from .inplace import kernel_inplace
 from .numbers import element, is_number
-from .rows import put_rows, put_rows_adding, take_rows
+from .rows import fill_where, places, put_rows, put_rows_adding, take_rows
 from .shape import as_permuted, as_selected, as_view, place
 
 __all__ = ["index_put"]
@@ -58,32 +58,52 @@ def _view(x: Any, key: list[Any]) -> Any:
 
 
 class _Picks:
-    """The tensors of a key: at which dimension of the view, how many each spans, and the flat index."""
+    """The tensors of a key: at which dimensions of the view they stand, and which numbers they are."""
 
-    __slots__ = ("dims", "indices", "masked", "spans")
+    __slots__ = ("_arrays", "_indices", "ats", "dims", "shape", "spans")
 
-    def __init__(self) -> None:
-        self.masked = False  # whether the last one was a mask
-        self.dims: list[int] = []
-        self.spans: list[int] = []
-        self.indices: list[np.ndarray] = []
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.dims: list[int] = []  # of the view
+        self.ats: list[int] = []  # of the tensor
+        self.spans: list[int] = []  # how many dimensions each speaks of
+        self._arrays: list[np.ndarray] = []
+        self._indices: list[np.ndarray] | None = None
 
-    def add(self, dim: int, array: np.ndarray, shape: tuple[int, ...], at: int) -> int:
-        """Note an index array for dimension ``at`` of a shape; how many dimensions it spans."""
-        span = 1
-        self.masked = array.dtype.char == "?"
-        if not self.masked:
-            array = wrapped(array, shape[at], at)
-        elif array.ndim:
-            span = array.ndim
-            _check_mask(array, shape, at)
-            array = np.flatnonzero(array)
-        else:
-            array = np.zeros(1 if array else 0, np.int64)
+    def add(self, dim: int, at: int, array: np.ndarray) -> int:
+        """Note a mask or an integer array; how many dimensions it spans."""
+        span = array.ndim if array.dtype.char == "?" and array.ndim else 1
         self.dims.append(dim)
+        self.ats.append(at)
         self.spans.append(span)
-        self.indices.append(array)
+        self._arrays.append(array)
         return span
+
+    @property
+    def mask(self) -> np.ndarray | None:
+        """The mask that the key consists of, if it does."""
+        only = self._arrays[0]
+        return only if len(self._arrays) == 1 and only.dtype.char == "?" else None
+
+    @property
+    def indices(self) -> list[np.ndarray]:
+        """Per tensor: checked numbers, flat over the dimensions that it spans."""
+        if self._indices is None:
+            self._indices = [self._index(a, at) for a, at in zip(self._arrays, self.ats, strict=True)]
+        return self._indices
+
+    def _index(self, array: np.ndarray, at: int) -> np.ndarray:
+        if array.dtype.char != "?":
+            return wrapped(array, self.shape[at], at)
+        if not array.ndim:
+            return np.zeros(1 if array else 0, np.int64)
+        for j, n in enumerate(array.shape):
+            if n != self.shape[at + j]:
+                raise IndexError(
+                    f"The shape of the mask {list(array.shape)} at index {j} does not match the shape of the indexed tensor "
+                    f"{list(self.shape)} at index {at + j}"
+                )
+        return places(array)
 
 
 def _bad_key(item: Any) -> Exception:
@@ -174,7 +194,7 @@ def _taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[A
             raise _zero_dim()
         raise IndexError(f"too many indices for tensor of dimension {rank}")
     key: list[Any] = []
-    found: list[tuple[int, np.ndarray, int]] = []
+    picks = _Picks(shape)
     at = out = 0  # dimension of the tensor, and of the view
     skipped = rank - count
     for j, item in enumerate(made):
@@ -188,25 +208,19 @@ def _taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[A
             out += 1
         elif isinstance(item, bool) or (isinstance(item, np.ndarray) and item.dtype.char == "?" and not item.ndim):
             key.append(None)
-            found.append((out, np.asarray(item), at))
+            picks.add(out, at, np.asarray(item))
             out += 1
         elif isinstance(item, slice):
             key.append(_slice(item))
             at, out = at + 1, out + 1
         elif isinstance(item, np.ndarray) and item.ndim:
-            span = item.ndim if item.dtype.char == "?" else 1
-            found.append((out, item, at))
+            span = picks.add(out, at, item)
             key += [_FULL] * span
             at, out = at + span, out + span
         else:
             key.append(_int(item, shape[at], at))
             at += 1
-    if not found:
-        return key, None
-    picks = _Picks()
-    for out, array, at in found:
-        picks.add(out, array, shape, at)
-    return key, picks
+    return key, (picks if picks.dims else None)
 
 
 def _zero_dim() -> IndexError:
@@ -238,15 +252,6 @@ def _int(item: Any, n: int, dim: int) -> int:
     return index + n if index < 0 else index
 
 
-def _check_mask(mask: np.ndarray, shape: tuple[int, ...], at: int) -> None:
-    for j, n in enumerate(mask.shape):
-        if n != shape[at + j]:
-            raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {j} does not match the shape of the indexed tensor "
-                f"{list(shape)} at index {at + j}"
-            )
-
-
 def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
     """An index array as int64 with negative ones counted from the end; IndexError if one is out of range."""
     if index.dtype.num != _INT64:
@@ -264,13 +269,20 @@ def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
 _INT64 = dtypes.int64.numpy.num
 
 
+_bounds: Any = None
+
+
 def extent(index: np.ndarray) -> tuple[int, int]:
     """The least and the largest of a nonempty int64 array."""
-    if index.size > 4096 or not index.flags.c_contiguous:
-        return int(index.min()), int(index.max())
+    if not index.flags.c_contiguous:
+        index = np.ascontiguousarray(index)
+    global _bounds
+    if _bounds is None:
+        _bounds = kernels.index.bounds.entry(("l", "l", "int", "int", "int"))
     found = np.empty(2, np.int64)
-    kernels.index.bounds(index, found, index.size, 0, 1)
-    return int(found[0]), int(found[1])
+    _bounds(index, found, index.size, 0, 1)
+    low, high = found.tolist()
+    return low, high
 
 
 def _joined(x: Any, picks: _Picks) -> tuple[Any, np.ndarray, int, int]:
@@ -301,6 +313,40 @@ def _joined(x: Any, picks: _Picks) -> tuple[Any, np.ndarray, int, int]:
     return x, flat, dim, len(axes)
 
 
+def _plain(shape: tuple[int, ...], key: tuple[Any, ...]) -> list[Any] | None:
+    """The basic key of ints, slices, None and Ellipsis in one go; None for any other, and for one with an error."""
+    rank = len(shape)
+    made: list[Any] = []
+    at = 0
+    for j, item in enumerate(key):
+        kind = type(item)
+        if kind is int:
+            if at >= rank:
+                return None
+            n = shape[at]
+            if not -n <= item < n:
+                return None
+            made.append(item + n if item < 0 else item)
+            at += 1
+        elif kind is slice:
+            if at >= rank or not (item.step is None or (type(item.step) is int and item.step > 0)):
+                return None
+            made.append(item if item.start or item.stop is not None or item.step is not None else _FULL)
+            at += 1
+        elif item is None:
+            made.append(None)
+        elif item is Ellipsis:
+            rest = key[j + 1 :]
+            skipped = rank - at - sum([type(k) is int or type(k) is slice for k in rest])
+            if skipped < 0 or any([k is Ellipsis for k in rest]):
+                return None
+            made += [_FULL] * skipped
+            at += skipped
+        else:
+            return None
+    return made
+
+
 # -- reading ------------------------------------------------------------------------------------------
 
 
@@ -317,13 +363,21 @@ def getitem(self: Any, key: Any) -> Any:
         return as_selected(self, dim=0, index=key + n if key < 0 else key)
     if kind is slice and shape:
         return _WINDOWS["slice"](self, key=(_slice(key), Ellipsis))
+    if kind is tuple:
+        plain = _plain(shape, key)
+        if plain is not None:
+            return _view(self, plain)
+    elif isinstance(key, Value) and shape and key._array.ndim and key._array.dtype.num == _INT64:
+        index = key._array
+        rows = wrapped(index, shape[0], 0)
+        return take_rows(self, key if rows is index else key._make(rows), dim=0, span=1)
     basic, picks = _taken_apart(shape, _items(key))
     if picks is None:
         return _view(self, basic)
     if any(item is not _FULL for item in basic):
         self = _view(self, basic)
     x, index, dim, span = _joined(self, picks)
-    return take_rows(x, index, dim=dim, span=span)
+    return take_rows(x, x._make(index), dim=dim, span=span)
 
 
 # -- writing ------------------------------------------------------------------------------------------
@@ -331,6 +385,8 @@ def getitem(self: Any, key: Any) -> Any:
 
 def setitem(self: Any, key: Any, value: Any) -> None:
     """x[key] = value, with the value broadcast; through a view, or into the picked rows."""
+    if _assigned_at_once(self, key, value):
+        return
     value = _assigned(self, value)
     shape = self._array.shape
     basic, picks = _taken_apart(shape, key if type(key) is tuple else _items(key))
@@ -348,6 +404,31 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     if isinstance(value, Value):
         value = _checked(x, value, _rows_shape(x, index, dim, span), picks)
     kernel_inplace(put_rows, x, index, value, dim=dim, span=span)
+
+
+def _assigned_at_once(self: Any, key: Any, value: Any) -> bool:
+    """The short way: ints and slices of a tensor that nothing is recorded for; False if it does not apply."""
+    array = self._array
+    if not self._char or self._view is not None or (self._node is not None and modes.grad) or not array.flags.writeable:
+        return False
+    for item in key if type(key) is tuple else (key,):
+        if type(item) is not int and not (type(item) is slice and item.step is None):
+            return False
+    kind = type(value)
+    if kind is float or kind is int:
+        # What does not fit is an error that the long way finds.
+        if array.dtype.char not in "fd" or not -1e38 < value < 1e38:
+            return False
+    elif not isinstance(value, Value) or (value._node is not None and modes.grad) or value._array.dtype != array.dtype:
+        return False
+    else:
+        value = value._array
+    try:
+        array[key] = value
+    except (IndexError, ValueError, TypeError):
+        return False  # the long way words the error
+    self._bump("__setitem__")
+    return True
 
 
 def _assigned(self: Any, value: Any) -> Any:
@@ -373,6 +454,8 @@ def _write(self: Any, basic: list[Any], picks: _Picks | None, value: Any) -> Non
     given = value._array if isinstance(value, Value) else value
     if picks is None:
         _copy_in(array, given)
+    elif picks.mask is not None and picks.mask.shape == array.shape and not given.ndim:
+        fill_where(array, picks.mask, given)
     else:
         x, index, dim, span = _joined(self._make(array), picks)
         if isinstance(value, Value):
@@ -419,8 +502,7 @@ def _without_ones(value: Any, shape: tuple[int, ...]) -> Any:
 def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: _Picks) -> Any:
     """The value if it has the target's dtype and fits the picked rows."""
     if value._array.dtype != x._array.dtype:
-        one_mask = picks.masked and len(picks.indices) == 1 and value._array.ndim == 0
-        if not one_mask:
+        if picks.mask is None or value._array.ndim:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {dtypes.of(x._array).short} for the destination "
                 f"and {dtypes.of(value._array).short} for the source. Convert the value with .to({dtypes.of(x._array)}) first."
@@ -438,7 +520,8 @@ def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[np.nda
         raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
     if not isinstance(values, Value):
         raise TypeError(f"{name}(): argument 'values' must be Tensor, not {type(values).__name__}")
-    shape, at, picks = input._array.shape, 0, _Picks()
+    shape, at = input._array.shape, 0
+    picks = _Picks(shape)
     for item in indices:
         if not isinstance(item, Value):
             raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it")
@@ -447,8 +530,8 @@ def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[np.nda
         array = array != 0 if array.dtype.char == "B" else array
         if at + (array.ndim if array.dtype.char == "?" else 1) > len(shape):
             raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-        at += picks.add(at, array, shape, at)
-    if not picks.indices:
+        at += picks.add(at, at, array)
+    if not picks.dims:
         raise RuntimeError(f"{name}(): at least one index tensor is needed")
     x, index, dim, span = _joined(input, picks)
     return index, _checked(x, values, _rows_shape(x, index, dim, span), picks), span
@@ -463,7 +546,7 @@ def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) 
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of input with input[indices] = values, or += with ``accumulate`` (equal indices add up)."""
     index, values, span = _put_parts(input, indices, values, "index_put")
-    return (put_rows_adding if accumulate else put_rows)(input, index, values, dim=0, span=span)
+    return (put_rows_adding if accumulate else put_rows)(input, input._make(index), values, dim=0, span=span)
 
 
 class IndexMethods:

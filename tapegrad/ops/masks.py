@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, kernels
 from ..elementwise import broadcast_text
 from ..fastpath import elementwise
 from ..kernels.formula import select
@@ -16,7 +16,7 @@ from . import arithmetic
 from .gather import check_tensor
 from .inplace import elementwise_inplace, kernel_inplace
 from .numbers import element, is_number
-from .rows import put_rows, take_rows
+from .rows import places, put_rows, take_rows
 from .shape import expand, reshape
 
 __all__ = ["masked_fill", "masked_select", "masked_scatter", "where", "nonzero", "argwhere"]
@@ -69,12 +69,12 @@ def _common(input: Any, mask: Any, name: str) -> tuple[Any, np.ndarray]:
     """Both broadcast: the tensor, and where in its flattened elements the mask holds."""
     a, b = input._array.shape, mask._array.shape
     if a == b:
-        return input, np.flatnonzero(mask._array)
+        return input, places(mask._array)
     try:
         shape = np.broadcast_shapes(a, b)
     except ValueError:
         raise RuntimeError(broadcast_text(name, (a, b))) from None
-    held = np.flatnonzero(np.broadcast_to(mask._array, shape))
+    held = places(np.broadcast_to(mask._array, shape))
     return (input if a == shape else expand(input, shape)), held
 
 
@@ -84,7 +84,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     if mask._array.dtype.char != "?":
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {dtypes.of(mask._array)}")
     x, held = _common(input, mask, "masked_select")
-    result = take_rows(x, held, dim=0, span=x._array.ndim)
+    result = take_rows(x, x._make(held), dim=0, span=x._array.ndim)
     return result if out is None else out.copy_(result)
 
 
@@ -112,7 +112,7 @@ def _scatter_parts(input: Any, mask: Any, source: Any) -> tuple[Any, np.ndarray,
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy with the elements where the bool mask holds replaced by those of source, in order."""
     x, held, values = _scatter_parts(input, mask, source)
-    return put_rows(x, held, values, dim=0, span=x._array.ndim)
+    return put_rows(x, x._make(held), values, dim=0, span=x._array.ndim)
 
 
 def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
@@ -169,10 +169,24 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     check_tensor(input, "nonzero", "input")
     array = input._array
     if as_tuple:
-        return tuple(input._make(np.ascontiguousarray(i)) for i in np.nonzero(array.reshape(1) if not array.ndim else array))
-    found = np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0), np.int64)
-    result = input._make(np.ascontiguousarray(found))
+        return tuple(input._make(i) for i in _coordinates(array if array.ndim else array.reshape(1)).T.copy())
+    found = _coordinates(array) if array.ndim else np.empty((int(bool(array)), 0), np.int64)
+    result = input._make(found)
     return result if out is None else out.copy_(result)
+
+
+def _coordinates(array: np.ndarray) -> np.ndarray:
+    """One row of indices per nonzero element."""
+    mask = array if array.dtype.char == "?" else array != 0
+    rank, columns = array.ndim, array.shape[-1]
+    if rank == 1:
+        return places(mask)[:, None]
+    found = np.empty((np.count_nonzero(mask) + 1, rank), np.int64)
+    if array.size:
+        shape = np.array(array.shape, np.int64)
+        mask = np.ascontiguousarray(mask).view(np.uint8)
+        kernels.index.coordinates(mask, found, shape, rank, array.size // columns, columns, 0, 1)
+    return found[:-1]
 
 
 def argwhere(input: Any) -> Any:

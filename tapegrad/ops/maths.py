@@ -188,16 +188,21 @@ def lgamma(input):
     return _call("lgamma", input)
 
 
-@elementwise(kind="float", input=lambda g, input: g * trigamma(input))
+@elementwise(kind="float", input=lambda g, input: g * polygamma_of(input, n=1))
 def digamma(input):
     """Logarithmic derivative of the gamma function."""
     return _call("digamma", input)
 
 
-@elementwise(kind="float", name="polygamma", node_name="PolygammaBackward0")
-def trigamma(input):
-    """Second logarithmic derivative of the gamma function."""
-    return _call("trigamma", input)
+@elementwise(
+    kind="float",
+    input=lambda g, input, n: g * polygamma_of(input, n=n + 1),
+    name="polygamma",
+    node_name="PolygammaBackward0",
+)
+def polygamma_of(input, *, n):
+    """The n-th derivative of digamma."""
+    return input.emitter.call("polygamma", (n, input))
 
 
 @elementwise(input=lambda g, input: g * sign(input))
@@ -281,14 +286,6 @@ def isinf(input):
 def isfinite(input):
     """Whether input is neither infinite nor NaN."""
     return abs(input) < math.inf if _floating(input) else input == input
-
-
-@elementwise(kind="float", input=lambda g, input: where(input == input, where(abs(input) == math.inf, 0.0, g), 0.0))
-def nan_to_num_(input, *, nan, posinf, neginf):
-    """NaN and infinities replaced."""
-    x = select(input == input, input, nan)
-    x = select(input == math.inf, posinf, x)
-    return select(input == -math.inf, neginf, x)
 
 
 arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh

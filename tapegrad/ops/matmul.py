@@ -88,7 +88,7 @@ def bmm_op(a, b, *, ta, tb):
     return _stacked(a.swapaxes(-1, -2) if ta else a, b.swapaxes(-1, -2) if tb else b)
 
 
-# -- (..., k) @ (k, n): all rows through one matrix -----------------------------------------------------
+# -- (..., k) @ (k, n): all rows through one matrix --------------------------------------------------
 
 
 @direct_op(
@@ -116,9 +116,13 @@ def gram_op(a, b):
     return _dot(_rows(a).T, _rows(b))
 
 
+def _weight_rule(g: Any, input: Any, transposed: bool) -> Any:
+    return gram_op(g, input) if transposed else gram_op(input, g)
+
+
 @direct_op(
     input=lambda g, weight, transposed: rows_op(g, weight, tw=not transposed),
-    weight=lambda g, input, transposed: gram_op(g, input) if transposed else gram_op(input, g),
+    weight=_weight_rule,
     bias=lambda g: g,  # the replay sums over what was broadcast
     name="linear",
     node_name="AddmmBackward0",
@@ -176,17 +180,35 @@ def outer_op(x, y):
     return np.multiply.outer(x, y)
 
 
-@kernel_op(x=lambda g, y: mul(g, y), y=lambda g, x: mul(g, x), name="dot")
+@kernel_op(x=lambda g, y: g * y, y=lambda g, x: g * x, name="dot")
 def dot_op(x, y):
     """The sum of the products of two vectors."""
     return np.asarray(_dot(x, y))
 
 
-# -- PyTorch's faces -----------------------------------------------------------------------------------
+# -- PyTorch's faces ---------------------------------------------------------------------------------
 
-_KINDS = {"f": "float", "d": "double", "e": "c10::Half", "l": "long int", "i": "int", "h": "short int", "b": "signed char"}
+_KINDS = {
+    "f": "float",
+    "d": "double",
+    "e": "c10::Half",
+    "l": "long int",
+    "i": "int",
+    "h": "short int",
+    "b": "signed char",
+}
 _KINDS.update({"B": "unsigned char", "?": "bool"})
-_NAMES = {"f": "Float", "d": "Double", "e": "Half", "l": "Long", "i": "Int", "h": "Short", "b": "Char", "B": "Byte", "?": "Bool"}
+_NAMES = {
+    "f": "Float",
+    "d": "Double",
+    "e": "Half",
+    "l": "Long",
+    "i": "Int",
+    "h": "Short",
+    "b": "Char",
+    "B": "Byte",
+    "?": "Bool",
+}
 
 
 def require_tensors(name: str, **given: Any) -> None:
@@ -194,7 +216,8 @@ def require_tensors(name: str, **given: Any) -> None:
     for position, (key, value) in enumerate(given.items()):
         if not isinstance(value, Value):
             raise TypeError(
-                f"{name}(): argument '{key}' (position {position + 1}) must be Tensor, not {type(value).__name__}"
+                f"{name}(): argument '{key}' (position {position + 1}) must be Tensor, not "
+                f"{type(value).__name__}"
             )
 
 
@@ -208,8 +231,8 @@ def check_pair(a: Any, b: Any) -> None:
     have, other = a._array.dtype, b._array.dtype
     if have is not other and have != other:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_KINDS[have.char]} != {_KINDS[other.char]}; "
-            "convert one of them with .to(dtype)"
+            f"expected m1 and m2 to have the same dtype, but got: {_KINDS[have.char]} != "
+            f"{_KINDS[other.char]}; convert one of them with .to(dtype)"
         )
     if have.char == "?":
         raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'; convert with .to(dtype)")
@@ -220,7 +243,7 @@ def _by(shape: tuple[int, ...]) -> str:
 
 
 def check_inner(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    """RuntimeError unless matrices of these shapes (leading dimensions of the first: rows) can be multiplied."""
+    """RuntimeError unless all rows of the first shape and a matrix of the second can be multiplied."""
     if a[-1] != b[0]:
         rows = (math.prod(a[:-1]), a[-1])
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_by(rows)} and {_by(b)})")
@@ -230,9 +253,13 @@ def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """The product of two matrices (n, m) and (m, p); RuntimeError for other ranks, sizes or dtypes."""
     require_tensors("mm", input=input, mat2=mat2)
     if input._array.ndim != 2:
-        raise RuntimeError(f"self must be a matrix, got {input._array.ndim} dimensions; use matmul() for other ranks")
+        raise RuntimeError(
+            f"self must be a matrix, got {input._array.ndim} dimensions; use matmul() for other ranks"
+        )
     if mat2._array.ndim != 2:
-        raise RuntimeError(f"mat2 must be a matrix, got {mat2._array.ndim} dimensions; use matmul() for other ranks")
+        raise RuntimeError(
+            f"mat2 must be a matrix, got {mat2._array.ndim} dimensions; use matmul() for other ranks"
+        )
     check_inner(input._array.shape, mat2._array.shape)
     check_pair(input, mat2)
     return into(mm_op(input, mat2, ta=False, tb=False), out, "mm")
@@ -246,7 +273,8 @@ def check_batches(batch1: Any, batch2: Any) -> None:
     a, b = batch1._array.shape, batch2._array.shape
     if b[:2] != (a[0], a[2]):
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
+            f"[{b[0]}, {b[1]}]."
         )
     if batch1._array.dtype != batch2._array.dtype:
         raise RuntimeError(f"expected scalar type {kind_of(batch1)} but found {kind_of(batch2)}")
@@ -267,7 +295,9 @@ def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     if a.ndim != 2 or x.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {x.ndim}")
     if a.shape[1] != x.shape[0]:
-        raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({_by(a.shape)}), vec ({x.shape[0]})")
+        raise RuntimeError(
+            f"size mismatch, got input ({a.shape[0]}), mat ({_by(a.shape)}), vec ({x.shape[0]})"
+        )
     check_pair(input, vec)
     return into(mv_op(input, vec, ta=False), out, "mv")
 
@@ -280,12 +310,13 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if x.dtype != y.dtype:
         raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {kind_of(input)} and {kind_of(tensor)}"
+            f"dot : expected both vectors to have same dtype, but found {kind_of(input)} and "
+            f"{kind_of(tensor)}"
         )
     if x.size != y.size:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{x.size}] and src [{y.size}] to have the same number of elements, "
-            f"but got {x.size} and {y.size} elements respectively"
+            f"inconsistent tensor size, expected tensor [{x.size}] and src [{y.size}] to have the same "
+            f"number of elements, but got {x.size} and {y.size} elements respectively"
         )
     if x.dtype.char == "?":
         raise NotImplementedError("\"dot\" not implemented for 'Bool'; convert with .to(dtype)")
@@ -330,7 +361,9 @@ def product(input: Any, other: Any) -> Any:
             check_pair(input, other)
         return mm_op(input, other, ta=False, tb=False)
     if not m or not n:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D; use * for numbers")
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {m}D and {n}D; use * for numbers"
+        )
     if m == 1 and n == 1:
         return dot(input, other)
     if n == 1:
@@ -355,14 +388,14 @@ def _broadcast_product(input: Any, other: Any) -> Any:
     for d in range(3, min(len(a), len(b)) + 1):
         if a[-d] != b[-d] and 1 not in (a[-d], b[-d]):
             raise RuntimeError(
-                f"matmul: The size of tensor a ({a[-d]}) must match the size of tensor b ({b[-d]}) at non-singleton "
-                f"dimension {max(len(a), len(b)) - d}; the shapes are {list(a)} and {list(b)}"
+                f"matmul: The size of tensor a ({a[-d]}) must match the size of tensor b ({b[-d]}) at "
+                f"non-singleton dimension {max(len(a), len(b)) - d}; the shapes are {list(a)} and {list(b)}"
             )
     if a[-1] != b[-2]:
         size = math.prod(np.broadcast_shapes(a[:-2], b[:-2]))
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{size}, {a[-1]}] but got: [{size}, {b[-2]}]."
-            f" matmul was given shapes {list(a)} and {list(b)}."
+            f"Expected size for first two dimensions of batch2 tensor to be: [{size}, {a[-1]}] but got: "
+            f"[{size}, {b[-2]}]. matmul was given shapes {list(a)} and {list(b)}."
         )
     check_pair(input, other)
     return bmm_op(input, other, ta=False, tb=False)
@@ -382,14 +415,18 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         return _odd_linear(input, weight, bias)
     if x.shape[-1] != w.shape[1]:
         rows = (math.prod(x.shape[:-1]), x.shape[-1])
-        raise RuntimeError(f"linear: mat1 and mat2 shapes cannot be multiplied ({_by(rows)} and {w.shape[1]}x{w.shape[0]})")
+        raise RuntimeError(
+            f"linear: mat1 and mat2 shapes cannot be multiplied ({_by(rows)} and {w.shape[1]}x{w.shape[0]})"
+        )
     if x.dtype is not w.dtype or x.dtype.char == "?":
         check_pair(input, weight)
     if bias is None:
         return rows_op(input, weight, tw=True)
     c = bias._array
     if c.dtype is not x.dtype and c.dtype != x.dtype:
-        raise RuntimeError(f"linear: self and mat2 must have the same dtype, but got {kind_of(bias)} and {kind_of(input)}")
+        raise RuntimeError(
+            f"linear: self and mat2 must have the same dtype, but got {kind_of(bias)} and {kind_of(input)}"
+        )
     if c.shape != (w.shape[0],):
         check_expands(c.shape, (*x.shape[:-1], w.shape[0]), "linear")
         if c.ndim > 1:  # its rows would not line up with the folded input
@@ -400,8 +437,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 def _odd_linear(input: Any, weight: Any, bias: Any) -> Any:
     if not input._array.ndim or weight._array.ndim != 1:
         raise RuntimeError(
-            f"linear: both arguments to linear need to be at least 1D and the weight at most 2D, but they are "
-            f"{input._array.ndim}D and {weight._array.ndim}D"
+            "linear: both arguments to linear need to be at least 1D and the weight at most 2D, but they "
+            f"are {input._array.ndim}D and {weight._array.ndim}D"
         )
     made = product(input, weight)
     return made if bias is None else made + bias
@@ -412,14 +449,15 @@ def check_expands(have: tuple[int, ...], want: tuple[int, ...], name: str) -> No
     lead = len(want) - len(have)
     if lead < 0:
         raise RuntimeError(
-            f"{name}: the number of sizes provided ({len(want)}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({len(have)}): {list(have)} cannot be expanded to {list(want)}"
+            f"{name}: the number of sizes provided ({len(want)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(have)}): {list(have)} cannot be expanded to {list(want)}"
         )
     for d, n in enumerate(have):
         if n not in (1, want[lead + d]):
             raise RuntimeError(
-                f"{name}: The expanded size of the tensor ({want[lead + d]}) must match the existing size ({n}) at "
-                f"non-singleton dimension {lead + d}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+                f"{name}: The expanded size of the tensor ({want[lead + d]}) must match the existing size "
+                f"({n}) at non-singleton dimension {lead + d}.  Target sizes: {list(want)}.  Tensor sizes: "
+                f"{list(have)}"
             )
 
 

@@ -10,6 +10,7 @@ from ..tape import Value
 from .arithmetic import sub
 from .axes import numpy_names
 from .dims import wrap_dims
+from .linalg_measures import nuclear_norm
 from .reduce import vector_norm
 from .shape import broadcast_shapes, unsqueeze
 
@@ -20,10 +21,10 @@ __all__ = ["norm", "dist", "cdist"]
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
 ) -> Any:
-    """The p-norm of all elements or over dimensions; "fro" is the 2-norm, "nuc" is in tapegrad.linalg.norm."""
+    """The p-norm of all elements or over dimensions; "fro" is the 2-norm, "nuc" the sum of the singular values."""
     if isinstance(p, str):
         if p == "nuc":
-            raise RuntimeError("norm: the nuclear norm is found under tapegrad.linalg.norm(input, 'nuc')")
+            return nuclear_norm(input, (-2, -1) if dim is None else dim, keepdim, out=out)
         if p != "fro":
             raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}")
         if dim is not None and len(wrap_dims(dim, input._array.ndim)) > 2:

@@ -12,24 +12,28 @@ from ..tape import Value
 
 
 def into(result: Any, out: Any, name: str) -> Any:
-    """The result itself, or ``out`` after the result was written into it; an empty ``out`` takes its shape."""
+    """The result itself, or ``out`` with the result written into it; an empty ``out`` takes its shape."""
     if out is None:
         return result
     if not isinstance(out, Value):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if result._node is not None or out._node is not None:
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad. Leave out= away, or use no_grad()."
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one "
+            "of the arguments requires grad. Leave out= away, or use no_grad()."
         )
     have, to = dtypes.of(result._array), dtypes.of(out._array)
     if have.category > to.category:
-        raise RuntimeError(f"{name}(): result type {have.short} can't be cast to the desired output type {to.short}")
+        raise RuntimeError(
+            f"{name}(): result type {have.short} can't be cast to the desired output type {to.short}"
+        )
     check_inplace(out, name)
     shape = result._array.shape
     if out._array.shape != shape:
         if out._array.size:
-            raise RuntimeError(f"{name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}")
+            raise RuntimeError(
+                f"{name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}"
+            )
         out._set_array(np.empty(shape, to.numpy))
     np.copyto(out._array, result._array, casting="unsafe")
     out._bump(name)

@@ -68,7 +68,8 @@ def _numbers(pad: Any) -> tuple[int, ...]:
     for j, p in enumerate(pad):
         if isinstance(p, float) or not hasattr(p, "__index__"):
             raise TypeError(
-                f"pad(): argument 'pad' (position 2) must be tuple of ints, but found element of type {type(p).__name__} at pos {j}"
+                "pad(): argument 'pad' (position 2) must be tuple of ints, but found element of type "
+                f"{type(p).__name__} at pos {j}"
             )
     return tuple([int(p) for p in pad])
 
@@ -77,15 +78,15 @@ def _constant(input: Any, pad: tuple[int, ...], value: Any) -> Any:
     array = input._array
     if len(pad) > 2 * array.ndim:
         raise RuntimeError(
-            f"pad: Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {array.ndim}"
+            "pad: Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(pad)} and input of dimension {array.ndim}"
         )
     pairs = _pairs(pad, array.ndim)
     for d, (n, (a, b)) in enumerate(zip(array.shape, pairs, strict=True)):
         if n + a + b < 0 or n + min(a, 0) + min(b, 0) < 0:
             raise RuntimeError(
-                f"pad: The input size {n}, plus negative padding {a} and {b}, resulted in a negative output size, which is "
-                f"invalid. Check dimension {d} of your input."
+                f"pad: The input size {n}, plus negative padding {a} and {b}, resulted in a negative output "
+                f"size, which is invalid. Check dimension {d} of your input."
             )
     if hasattr(value, "_array"):
         value = value.item()
@@ -99,8 +100,8 @@ _NODES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular":
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """The last dimensions padded: (front, behind) of the last one first; negative numbers cut off.
 
-    ``mode`` is "constant" (with ``value``), "reflect", "replicate" or "circular"; those three pad the last one, two or
-    three dimensions of (N, C, ...) or (C, ...).
+    ``mode`` is "constant" (with ``value``), "reflect", "replicate" or "circular"; those three pad the last one,
+    two or three dimensions of (N, C, ...) or (C, ...).
     """
     require_tensors("pad", input=input)
     pad = _numbers(pad)
@@ -109,21 +110,24 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if mode == "constant":
         return _constant(input, pad, value)
     if mode not in _NODES:
-        raise NotImplementedError(f"pad: Unrecognised padding mode {mode}; use constant, reflect, replicate or circular")
+        raise NotImplementedError(
+            f"pad: Unrecognised padding mode {mode}; use constant, reflect, replicate or circular"
+        )
     if value is not None and value != 0:
         raise RuntimeError(f'pad: Padding mode "{mode}" doesn\'t take in value argument')
     shape = input._array.shape
     n = len(pad) // 2
     if n not in (1, 2, 3) or len(shape) not in (n + 1, n + 2):
         raise NotImplementedError(
-            f"pad: Padding size {len(pad)} is not supported for {len(shape)}D input tensor. Supported combinations for "
-            "non-constant padding: 2D or 3D input with 2 numbers (pads last dimension), 3D or 4D input with 4 numbers (pads "
-            "last 2 dimensions), 4D or 5D input with 6 numbers (pads last 3 dimensions)."
+            f"pad: Padding size {len(pad)} is not supported for {len(shape)}D input tensor. Supported "
+            "combinations for non-constant padding: 2D or 3D input with 2 numbers (pads last dimension), "
+            "3D or 4D input with 4 numbers (pads last 2 dimensions), 4D or 5D input with 6 numbers (pads "
+            "last 3 dimensions)."
         )
     if mode != "circular" and 0 in shape[len(shape) - n - 1 :]:
         raise RuntimeError(
-            f"pad: Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
-            f"for input, but got: {list(shape)}"
+            f"pad: Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(shape)}"
         )
     pairs = _pairs(pad, len(shape))
     for d, (size, (a, b)) in enumerate(zip(shape, pairs, strict=True)):
@@ -138,18 +142,21 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
 def _check_side(mode: str, shape: tuple[int, ...], d: int, size: int, a: int, b: int) -> None:
     if mode == "reflect" and max(a, b) >= size and (a or b):
         raise RuntimeError(
-            f"pad: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) at "
-            f"dimension {d} of input {list(shape)}"
+            "pad: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({a}, {b}) at dimension {d} of input {list(shape)}"
         )
     if mode == "circular":
         if max(a, b) > size:
             raise RuntimeError(
-                f"pad: Padding value causes wrapping around more than once: ({a}, {b}) at dimension {d} of input {list(shape)}"
+                f"pad: Padding value causes wrapping around more than once: ({a}, {b}) at dimension {d} of "
+                f"input {list(shape)}"
             )
         if size + a + b < 0:
-            raise RuntimeError(f"pad: Negative padding value is resulting in an empty dimension {d} of input {list(shape)}")
+            raise RuntimeError(
+                f"pad: Negative padding value is resulting in an empty dimension {d} of input {list(shape)}"
+            )
     elif size + a + b < 1 and (a or b):
         raise RuntimeError(
-            f"pad: input {list(shape)} is too small at dimension {d}: with padding ({a}, {b}) the calculated output size is "
-            f"{size + a + b}"
+            f"pad: input {list(shape)} is too small at dimension {d}: with padding ({a}, {b}) the "
+            f"calculated output size is {size + a + b}"
         )

@@ -39,7 +39,7 @@ def _vector(index: np.ndarray, name: str) -> np.ndarray:
 
 def _kept(index: Any, array: np.ndarray) -> Any:
     """The index tensor itself where it could be used as it is, so that a change of it is noticed."""
-    return index if index._array is array else array
+    return index if index._array is array else index._make(array)
 
 
 def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
@@ -100,7 +100,7 @@ def _applied(op: Any, input: Any, rows: np.ndarray, values: Any, d: int, inplace
 
 
 def _out_of_place(op: Any, input: Any, *values: Any, **params: Any) -> Any:
-    return op(input, *values, **params)
+    return op(input, *[v if isinstance(v, Value) else input._make(v) for v in values], **params)
 
 
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
@@ -212,7 +212,7 @@ def index_reduce(
         result = clone(input)
     else:
         where = np.broadcast_to(rows.reshape([-1 if k == d else 1 for k in range(len(shape))]), shape)
-        result = reduced(input, d, where, values, reduce, include_self)
+        result = reduced(input, d, input._make(where), values, reduce, include_self)
     return result if out is None else out.copy_(result)
 
 
@@ -246,7 +246,7 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
 
 def take(input: Any, index: Any, *, out: Any = None) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
-    result = take_rows(input, _flat(input, index, "take"), dim=0, span=input._array.ndim)
+    result = take_rows(input, _kept(index, _flat(input, index, "take")), dim=0, span=input._array.ndim)
     return result if out is None else out.copy_(result)
 
 
@@ -270,7 +270,8 @@ def _put_parts(input: Any, index: Any, source: Any) -> tuple[np.ndarray, Any]:
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy with elements of the flattened tensor replaced by (or increased by) those of source."""
     flat, values = _put_parts(input, index, source)
-    return (put_rows_adding if accumulate else put_rows)(input, flat, values, dim=0, span=input._array.ndim)
+    op = put_rows_adding if accumulate else put_rows
+    return op(input, input._make(flat), values, dim=0, span=input._array.ndim)
 
 
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
@@ -320,7 +321,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
         rows = np.repeat(np.arange(n), int(repeats))
-    return _sized(take_rows(x, rows, dim=d, span=1), output_size, d)
+    return _sized(take_rows(x, x._make(rows), dim=d, span=1), output_size, d)
 
 
 def _sized(result: Any, output_size: int | None, dim: int) -> Any:

@@ -20,24 +20,30 @@ from .windows import Spans, Windows, pooled_size, pooling_spans
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d"]
 
-# -- on arrays ---------------------------------------------------------------------------------------------
+# -- on arrays ---------------------------------------------------------------------------------------
 
 
 def _planes(x: np.ndarray, n: int) -> tuple[np.ndarray, int, int]:
     """The array in C order (float16 as float32), the number of its planes, and the elements of one."""
     size = math.prod(x.shape[x.ndim - n :])
-    return np.ascontiguousarray(x, np.float32 if x.dtype.char == "e" else None), x.size // size if size else 0, size
+    return (
+        np.ascontiguousarray(x, np.float32 if x.dtype.char == "e" else None),
+        x.size // size if size else 0,
+        size,
+    )
 
 
 def _back(out: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return out if out.dtype == dtype else out.astype(dtype)
 
 
-# -- reading and adding at remembered places ---------------------------------------------------------------
+# -- reading and adding at remembered places ---------------------------------------------------------
 
 
 @kernel_op(
-    g_out=lambda g, index, n: take_at(g, index, n=n), name="pool_scatter", node_name="MaxPoolBackwardBackward0"
+    g_out=lambda g, index, n: take_at(g, index, n=n),
+    name="pool_scatter",
+    node_name="MaxPoolBackwardBackward0",
 )
 def add_at(g_out, index, *, size, n):
     """Zeros of planes of a size, with each element of ``g_out`` added at its index in the plane."""
@@ -70,7 +76,7 @@ def take_at(x, index, *, n):
     return _taken(x, index, n)
 
 
-# -- maximum -----------------------------------------------------------------------------------------------
+# -- maximum -----------------------------------------------------------------------------------------
 
 
 def _max_pool(x: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
@@ -92,13 +98,15 @@ def _max_op(n: int, node_name: str) -> KernelOp:
     def rule(gs: Any, indices: Any, spans: Any) -> Any:
         return add_at(gs[0], indices, size=spans.size, n=n)
 
-    return kernel_op(x=rule, outputs=("values", "indices"), name=f"max_pool{n}d", node_name=node_name)(forward)
+    return kernel_op(x=rule, outputs=("values", "indices"), name=f"max_pool{n}d", node_name=node_name)(
+        forward
+    )
 
 
 _MAX = {n: _max_op(n, f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
 _ADAPTIVE_MAX = {n: _max_op(n, f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
 
-# -- mean --------------------------------------------------------------------------------------------------
+# -- mean --------------------------------------------------------------------------------------------
 
 
 def _mean_op(n: int, node_name: str) -> DirectOp:
@@ -119,7 +127,9 @@ def _mean_op(n: int, node_name: str) -> DirectOp:
         return _back(out, g.dtype)
 
     mean = direct_op(
-        x=lambda g, spans, divisor: spread(g, spans=spans, divisor=divisor), name=f"avg_pool{n}d", node_name=node_name
+        x=lambda g, spans, divisor: spread(g, spans=spans, divisor=divisor),
+        name=f"avg_pool{n}d",
+        node_name=node_name,
     )(forward)
     spread = direct_op(
         g=lambda g, spans, divisor: mean(g, spans=spans, divisor=divisor),
@@ -132,7 +142,7 @@ def _mean_op(n: int, node_name: str) -> DirectOp:
 _MEAN = {n: _mean_op(n, f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
 _ADAPTIVE_MEAN = {n: _mean_op(n, f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)}
 
-# -- checks ------------------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------------
 
 
 def _sizes(name: str, value: Any, n: int, argument: str) -> tuple[int, ...]:
@@ -141,7 +151,8 @@ def _sizes(name: str, value: Any, n: int, argument: str) -> tuple[int, ...]:
         raise TypeError(f"{name}(): argument '{argument}' must be an int or a tuple of ints, got {value!r}")
     if len(items) not in (1, n):
         raise RuntimeError(
-            f"{name}: {argument} must either be a single int, or a tuple of {n} ints, but got size {len(items)}"
+            f"{name}: {argument} must either be a single int, or a tuple of {n} ints, but got size "
+            f"{len(items)}"
         )
     given = tuple([int(v) for v in items])
     return given * n if len(given) == 1 else given
@@ -156,13 +167,13 @@ def check_ranks(name: str, shape: tuple[int, ...], n: int) -> None:
     """RuntimeError unless (N, C, ...) or (C, ...) with nothing empty but the batch."""
     if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(
-            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: "
-            f"{list(shape)}"
+            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got: {list(shape)}"
         )
     if 0 in shape[len(shape) - n - 1 :]:
         raise RuntimeError(
-            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: "
-            f"{list(shape)}: only the batch may be empty"
+            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got: {list(shape)}: only the batch may be empty"
         )
 
 
@@ -177,16 +188,23 @@ def _windows(
     if min(kernel) <= 0:
         raise RuntimeError(f"{name}() kernel_size must be greater than zero, but got {list(kernel)}")
     if min(stride) <= 0:
-        raise RuntimeError(f"{name}() stride must be greater than zero (stride should not be zero), but got {list(stride)}")
+        raise RuntimeError(
+            f"{name}() stride must be greater than zero (stride should not be zero), but got {list(stride)}"
+        )
     if min(padding) < 0:
-        raise RuntimeError(f"{name}() padding must be non-negative (pad must be non-negative), but got {list(padding)}")
+        raise RuntimeError(
+            f"{name}() padding must be non-negative (pad must be non-negative), but got {list(padding)}"
+        )
     if min(dilation) <= 0:
-        raise RuntimeError(f"{name}() dilation must be greater than zero (dilation should be greater than zero), but got {list(dilation)}")
+        raise RuntimeError(
+            f"{name}() dilation must be greater than zero (dilation should be greater than zero), but got "
+            f"{list(dilation)}"
+        )
     for k, p, d in zip(kernel, padding, dilation, strict=True):
         if p > ((k - 1) * d + 1) // 2:
             raise RuntimeError(
-                f"{name}() padding should be at most half of effective kernel size (pad should be at most half of effective "
-                f"kernel size), but got pad={p}, kernel_size={k} and dilation={d}"
+                f"{name}() padding should be at most half of effective kernel size (pad should be at most "
+                f"half of effective kernel size), but got pad={p}, kernel_size={k} and dilation={d}"
             )
     size = shape[len(shape) - n :]
     out = tuple(
@@ -195,8 +213,8 @@ def _windows(
     )
     if min(out) <= 0:
         raise RuntimeError(
-            f"{name}: Given input size: {list(size)}. Calculated output size: {list(out)}. Output size is too small "
-            "(Invalid computed output size)"
+            f"{name}: Given input size: {list(size)}. Calculated output size: {list(out)}. Output size is "
+            "too small (Invalid computed output size)"
         )
     return Windows(size, out, kernel, stride, padding, dilation)
 
@@ -205,10 +223,12 @@ def _require(name: str, input: Any, dtypes: str) -> None:
     if not hasattr(input, "_array"):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if input._array.dtype.char not in dtypes:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{input._array.dtype}'; convert with .float()")
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{input._array.dtype}'; convert with .float()"
+        )
 
 
-# -- PyTorch's faces: maximum ------------------------------------------------------------------------------
+# -- PyTorch's faces: maximum ------------------------------------------------------------------------
 
 
 def _max(
@@ -238,7 +258,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of (N, C, L) or (C, L), and its index with ``return_indices``; NaN wins."""
+    """The largest element of each window of (N, C, L) or (C, L), and its index if asked; NaN wins."""
     return _max(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, "efd")
 
 
@@ -251,7 +271,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of (N, C, H, W) or (C, H, W), and its index in the plane if asked; NaN wins."""
+    """The largest element of each window of (N, C, H, W) or (C, H, W), and its index if asked; NaN wins."""
     return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, "efdlihbB")
 
 
@@ -264,32 +284,47 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W), and its index in the volume if asked."""
+    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W), and its index if asked."""
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices, "efdlihbB")
 
 
 def max_pool1d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """max_pool1d with the indices."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """max_pool2d with the indices."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """max_pool3d with the indices."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-# -- PyTorch's faces: mean ---------------------------------------------------------------------------------
+# -- PyTorch's faces: mean ---------------------------------------------------------------------------
 
 
 def _avg(

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 from .. import dtypes
 from . import convert
 from .arithmetic import mul, plus
-from .matmul import affine, bmm_op, check_batches, check_expands, check_inner, check_pair, kind_of, mm, mm_op, mv
-from .matmul import outer, product, require_tensors
+from .matmul import (
+    affine,
+    bmm_op,
+    check_batches,
+    check_expands,
+    check_inner,
+    check_pair,
+    kind_of,
+    mm,
+    mm_op,
+    mv,
+    outer,
+    product,
+    require_tensors,
+)
 from .out import into
 from .reduce import sum as total
 from .shape import diagonal, reshape, squeeze, transpose, unsqueeze
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "inner", "kron", "trace"]
 
-# -- a sum with a product ------------------------------------------------------------------------------
+# -- a sum with a product ----------------------------------------------------------------------------
 
 
 def _scaled(x: Any, factor: Any) -> Any:
@@ -45,7 +59,7 @@ def _plus(input: Any, beta: Any, made: Any, alpha: Any, name: str) -> Any:
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-    """beta * input + alpha * (mat1 @ mat2); input is broadcast to the product. With beta 0 input is not read."""
+    """beta * input + alpha * (mat1 @ mat2); input is broadcast to the product, and not read if beta is 0."""
     require_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     for name, x in (("mat1", mat1), ("mat2", mat2)):
         if x._array.ndim != 2:
@@ -65,7 +79,8 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out:
     require_tensors("addmv", input=input, mat=mat, vec=vec)
     if input._array.ndim > 1:
         raise RuntimeError(
-            f"vector + matrix @ vector expected, got {input._array.ndim}, {mat._array.ndim}, {vec._array.ndim}"
+            f"vector + matrix @ vector expected, got {input._array.ndim}, {mat._array.ndim}, "
+            f"{vec._array.ndim}"
         )
     return into(_plus(input, beta, mv(mat, vec), alpha, "addmv"), out, "addmv")
 
@@ -80,7 +95,9 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1, out
     if not to.is_floating_point:
         for name, factor in (("beta", beta), ("alpha", alpha)):
             if isinstance(factor, float):
-                raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a floating point number."
+                )
     made = outer(vec1, vec2).to(to)
     return into(_plus(input.to(to), beta, made, alpha, "addr"), out, "addr")
 
@@ -106,7 +123,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     return into(_plus(input, beta, made, alpha, "addbmm"), out, "addbmm")
 
 
-# -- other products ------------------------------------------------------------------------------------
+# -- other products ----------------------------------------------------------------------------------
 
 
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -117,10 +134,13 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
         return into(mul(input, other), out, "inner")
     if a.shape[-1] != b.shape[-1]:
         raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(a.shape)} and {list(b.shape)}"
+            f"inner() the last dimension must match on both input tensors but got shapes {list(a.shape)} "
+            f"and {list(b.shape)}"
         )
     if a.dtype != b.dtype:
-        raise RuntimeError(f"inner(): both inputs should have same dtype, got {kind_of(input)} and {kind_of(other)}")
+        raise RuntimeError(
+            f"inner(): both inputs should have same dtype, got {kind_of(input)} and {kind_of(other)}"
+        )
     if a.ndim == 1 and b.ndim == 1:
         return into(product(input, other), out, "inner")
     left = reshape(input, (math.prod(a.shape[:-1]), a.shape[-1]))
@@ -149,7 +169,7 @@ def trace(input: Any) -> Any:
     return total(diagonal(input))
 
 
-# -- chains --------------------------------------------------------------------------------------------
+# -- chains ------------------------------------------------------------------------------------------
 
 
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
@@ -164,7 +184,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
 
 
 def multi_dot(tensors: Any, *, out: Any = None) -> Any:
-    """The product of matrices, multiplied in the order that costs least; the first and last may be vectors."""
+    """The product of matrices in the order that costs least; the first and last may be vectors."""
     items = list(tensors)
     for x in items:
         require_tensors("multi_dot", tensors=x)
@@ -178,13 +198,14 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Any:
             raise RuntimeError(f"multi_dot(): tensor {j} must be {wanted} but got {rank}D")
         if x._array.dtype != items[0]._array.dtype:
             raise RuntimeError(
-                f"multi_dot(): all tensors must have be the same dtype, tensor {j} is {kind_of(x)}, tensor 0 {kind_of(items[0])}"
+                f"multi_dot(): all tensors must have be the same dtype, tensor {j} is {kind_of(x)}, tensor "
+                f"0 {kind_of(items[0])}"
             )
-    for j, (x, y) in enumerate(zip(items, items[1:], strict=False)):
+    for j, (x, y) in enumerate(itertools.pairwise(items)):
         if x._array.shape[-1] != y._array.shape[0]:
             raise RuntimeError(
-                f"multi_dot(): tensors {j} and {j + 1} with shapes {list(x._array.shape)} and {list(y._array.shape)} "
-                "cannot be multiplied"
+                f"multi_dot(): tensors {j} and {j + 1} with shapes {list(x._array.shape)} and "
+                f"{list(y._array.shape)} cannot be multiplied"
             )
     row, column = items[0]._array.ndim == 1, items[-1]._array.ndim == 1
     if row:
@@ -213,7 +234,7 @@ def _chained(items: list[Any]) -> Any:
 
 
 def _cheapest(sizes: list[int]) -> list[list[int]]:
-    """cuts[i][j]: after which factor to split the product of factors i..j so that it takes the fewest operations."""
+    """cuts[i][j]: after which factor to split the product of factors i to j for the fewest operations."""
     n = len(sizes) - 1
     cost = [[0.0] * n for _ in range(n)]
     cuts = [[0] * n for _ in range(n)]

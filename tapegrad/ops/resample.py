@@ -53,7 +53,11 @@ def _tables(taps: Taps, char: str) -> tuple[np.ndarray, np.ndarray]:
     elif taps.antialias:
         index, weight = _antialiased(taps, ratio, number)
     elif taps.mode == "linear":
-        at = t * ratio if taps.align_corners else np.maximum((t + number(0.5)) * ratio - number(0.5), number(0))
+        at = (
+            t * ratio
+            if taps.align_corners
+            else np.maximum((t + number(0.5)) * ratio - number(0.5), number(0))
+        )
         low = np.minimum(np.floor(at).astype(np.int64), last)
         w = np.clip(at - low.astype(char), number(0), number(1))
         index = np.stack([low, np.minimum(low + 1, last)], 1)
@@ -117,7 +121,9 @@ def _parts(x: np.ndarray, dim: int) -> tuple[np.ndarray, int, int]:
 
 
 @direct_op(
-    x=lambda g, dim, taps: resampled_back(g, dim=dim, taps=taps), name="upsample", node_name="UpsampleBackward0"
+    x=lambda g, dim, taps: resampled_back(g, dim=dim, taps=taps),
+    name="upsample",
+    node_name="UpsampleBackward0",
 )
 def resampled(x, *, dim, taps):
     """Weighted sums of a few elements along a dimension."""

@@ -1,27 +1,62 @@
 """Rows picked by an index: the primitives below every kind of advanced indexing.
 
 All of them see a tensor as (lead, d1...dk, rest) and an int64 *index* into the flattened d1...dk,
-where k is ``span`` and d1 stands at ``dim``. Indices are checked by the callers. The family is closed: what
-:func:`take_rows` reads, :func:`add_rows` puts back, and the other way round.
+where k is ``span`` and d1 stands at ``dim``. Indices are checked by the callers. The family is closed:
+what :func:`take_rows` reads, :func:`add_rows` puts back, and the other way round.
 """
 
 from __future__ import annotations
 
-import math
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from .. import kernels
-from ..op import kernel_op
+from .. import config, kernels
+from .direct import direct_op
 
-_MOVERS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # moving elements needs their width alone
 _TILE = 64  # columns that one thread adds up
+_MOVERS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # moving elements needs their width alone
+_entries: dict[tuple[str, str], Any] = {}
+# What the kernels take besides: the types of their arrays ("x" stands for the element) and how many numbers.
+_SIGNATURES = {
+    "take_elements": ("xlx", 4),
+    "take_rows": ("xlx", 5),
+    "take_along": ("xlx", 5),
+    "put_rows": ("xlx", 6),
+    "fill_rows": ("xlx", 6),
+    "add_rows": ("xlx", 7),
+    "put_along": ("xlx", 6),
+    "add_along": ("xlx", 6),
+    "multiply_along": ("xlx", 6),
+    "lower_triangle": ("xx", 5),
+    "upper_triangle": ("xx", 5),
+    "fill_where": ("xBx", 2),
+    "places": ("Bl", 3),
+    "max_along": ("xlx", 6),
+    "min_along": ("xlx", 6),
+}
 
 
-def _sizes(shape: tuple[int, ...], dim: int, span: int) -> tuple[int, int, int]:
-    """Elements before, in and after the indexed dimensions."""
-    return math.prod(shape[:dim]), math.prod(shape[dim : dim + span]), math.prod(shape[dim + span :])
+def run(name: str, char: str, args: tuple[Any, ...], count: int, work: int) -> None:
+    """Run a kernel of kernels/index.py for one element type, on several threads if ``work`` is worth it."""
+    if work < config.grain:
+        entry = _entries.get((name, char))
+        if entry is None:
+            entry = _entries[name, char] = getattr(kernels.index, name).entry(_chars(name, char))
+        entry(*args, 0, count)
+    else:
+        kernels.launch.run(getattr(kernels.index, name), _chars(name, char), args, count, work)
+
+
+def _chars(name: str, char: str) -> tuple[str, ...]:
+    arrays, numbers = _SIGNATURES[name]
+    return (*[char if a == "x" else a for a in arrays], *["int"] * numbers)
+
+
+def mover(array: np.ndarray) -> str:
+    """The type under which elements of an array are moved."""
+    return _MOVERS[array.itemsize]
 
 
 def _key(index: np.ndarray, shape: tuple[int, ...], dim: int, span: int) -> tuple[Any, ...]:
@@ -29,74 +64,91 @@ def _key(index: np.ndarray, shape: tuple[int, ...], dim: int, span: int) -> tupl
     return (*[slice(None)] * dim, *np.unravel_index(index, shape[dim : dim + span]))
 
 
-def _rows_shape(shape: tuple[int, ...], index: np.ndarray, dim: int, span: int) -> tuple[int, ...]:
-    return (*shape[:dim], *index.shape, *shape[dim + span :])
-
-
 # -- arrays ------------------------------------------------------------------------------------------
 
 
 def taken(x: np.ndarray, index: np.ndarray, dim: int, span: int) -> np.ndarray:
     """x[..., index, ...]"""
-    shape = _rows_shape(x.shape, index, dim, span)
+    have = x.shape
+    lead, rest = have[:dim], have[dim + span :]
+    shape = (*lead, *index.shape, *rest)
     if not x.flags.c_contiguous and index.size:
-        return np.ascontiguousarray(x[_key(index, x.shape, dim, span)]).reshape(shape)
+        return np.ascontiguousarray(x[_key(index, have, dim, span)]).reshape(shape)
     out = np.empty(shape, x.dtype)
-    if not out.size:
+    work = out.size
+    if not work:
         return out
-    index = np.ascontiguousarray(index)
-    outer, size, inner = _sizes(x.shape, dim, span)
+    if not index.flags.c_contiguous:
+        index = np.ascontiguousarray(index)
     n = index.size
-    char = _MOVERS[x.itemsize]
+    outer, size, inner = prod(lead), prod(have[dim : dim + span]), prod(rest)
     if inner == 1:
-        chars = (char, "l", char, "int", "int", "int", "int")
-        kernels.launch.run(kernels.index.take_elements, chars, (x, index, out, size, n), outer * n, out.size)
+        run("take_elements", _MOVERS[x.itemsize], (x, index, out, size, n), outer * n, work)
     else:
-        chars = (char, "l", char, "int", "int", "int", "int", "int")
-        kernels.launch.run(kernels.index.take_rows, chars, (x, index, out, size, n, inner), outer * n, out.size)
+        run("take_rows", _MOVERS[x.itemsize], (x, index, out, size, n, inner), outer * n, work)
     return out
 
 
 def put(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, span: int) -> None:
     """out[..., index, ...] = values, broadcast and converted; the last of equal indices wins"""
-    shape = _rows_shape(out.shape, index, dim, span)
-    if not math.prod(shape):
+    have = out.shape
+    shape = (*have[:dim], *index.shape, *have[dim + span :])
+    work = prod(shape)
+    if not work:
         return
-    if not out.flags.c_contiguous or values.size == 1:
-        values = np.broadcast_to(values, shape)
-        out[_key(index, out.shape, dim, span)] = values
+    if not out.flags.c_contiguous:
+        out[_key(index, have, dim, span)] = np.broadcast_to(values, shape)
         return
-    values = np.ascontiguousarray(np.broadcast_to(values, shape), out.dtype)
-    outer, size, inner = _sizes(out.shape, dim, span)
-    char = _MOVERS[out.itemsize]
-    chars = (char, "l", char, *["int"] * 6)
+    name = "put_rows"
+    if values.size == 1:
+        name, values = "fill_rows", np.ascontiguousarray(values, out.dtype)
+    else:
+        values = np.ascontiguousarray(np.broadcast_to(values, shape), out.dtype)
+    outer, size, inner = prod(have[:dim]), prod(have[dim : dim + span]), prod(have[dim + span :])
     args = (out, np.ascontiguousarray(index), values, size, index.size, inner, outer)
-    kernels.launch.run(kernels.index.put_rows, chars, args, inner, values.size)
+    run(name, _MOVERS[out.itemsize], args, inner, work)
 
 
 def add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, span: int) -> None:
     """out[..., index, ...] += values, broadcast; equal indices add up in order"""
-    shape = _rows_shape(out.shape, index, dim, span)
-    if not math.prod(shape):
+    have = out.shape
+    shape = (*have[:dim], *index.shape, *have[dim + span :])
+    work = prod(shape)
+    if not work:
         return
     char = out.dtype.char
     if not out.flags.c_contiguous or char in "e?":
-        whole = out.astype("f" if char == "e" else "B" if char == "?" else char, order="C")
+        whole = out.astype("f" if char == "e" else "B" if char == "?" else out.dtype, order="C")
         add(whole, index, values, dim=dim, span=span)
         with np.errstate(over="ignore"):
             out[...] = whole
         return
     values = np.ascontiguousarray(np.broadcast_to(values, shape), out.dtype)
-    outer, size, inner = _sizes(out.shape, dim, span)
+    outer, size, inner = prod(have[:dim]), prod(have[dim : dim + span]), prod(have[dim + span :])
     args = (out, np.ascontiguousarray(index), values, size, index.size, inner, outer, _TILE)
-    chars = (char, "l", char, *["int"] * 7)
-    kernels.launch.run(kernels.index.add_rows, chars, args, outer * -(-inner // _TILE), values.size)
+    run("add_rows", char, args, outer * -(-inner // _TILE), work)
+
+
+def places(mask: np.ndarray) -> np.ndarray:
+    """The numbers of the true elements of a mask, in order."""
+    found = np.empty(np.count_nonzero(mask) + 1, np.int64)
+    if mask.size:
+        run("places", "B", (np.ascontiguousarray(mask), found, mask.size), 1, 0)
+    return found[:-1]
+
+
+def fill_where(out: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
+    """out = value where a mask of the same shape holds"""
+    if out.flags.c_contiguous:
+        run("fill_where", mover(out), (out, np.ascontiguousarray(mask), value.astype(out.dtype)), out.size, out.size)
+    else:
+        np.copyto(out, value, where=mask, casting="unsafe")
 
 
 # -- ops ---------------------------------------------------------------------------------------------
 
 
-@kernel_op(
+@direct_op(
     x=lambda g, index, x_shape, dim, span: add_rows(g, index, shape=x_shape, dim=dim, span=span),
     name="index",
     node_name="IndexBackward0",
@@ -106,7 +158,7 @@ def take_rows(x, index, *, dim, span):
     return taken(x, index, dim, span)
 
 
-@kernel_op(g=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span), name="add_rows")
+@direct_op(g=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span), name="add_rows")
 def add_rows(g, index, *, shape, dim, span):
     """Zeros of a shape, with the rows of ``g`` added where the index says."""
     out = np.zeros(shape, g.dtype)
@@ -114,8 +166,16 @@ def add_rows(g, index, *, shape, dim, span):
     return out
 
 
-@kernel_op(
-    x=lambda g, index, dim, span: put_rows(g, index, g.new_zeros(()), dim=dim, span=span),
+@direct_op(x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows")
+def clear_rows(x, index, *, dim, span):
+    """x with zeros in the indexed rows."""
+    out = x.copy(order="C")
+    put(out, index, np.zeros((), x.dtype), dim=dim, span=span)
+    return out
+
+
+@direct_op(
+    x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span),
     values=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span),
     name="index_put",
     node_name="IndexPutBackward0",
@@ -127,7 +187,7 @@ def put_rows(x, index, values, *, dim, span):
     return out
 
 
-@kernel_op(
+@direct_op(
     x=lambda g: g,
     values=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span),
     name="index_put",

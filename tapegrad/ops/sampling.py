@@ -25,7 +25,7 @@ from .shape import expand, reshape, select, transpose, unsqueeze
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDING = ("zeros", "border", "reflection")
 
-# -- positions -----------------------------------------------------------------------------------------------
+# -- positions ---------------------------------------------------------------------------------------
 
 
 def _in_elements(x: Any, size: int, align_corners: bool) -> Any:
@@ -56,7 +56,7 @@ def _placed(x: Any, size: int, padding_mode: str, align_corners: bool) -> Any:
     return x
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------
 
 
 def _corner(flat: Any, places: list[Any], weights: list[Any], sizes: tuple[int, ...]) -> Any:
@@ -78,7 +78,9 @@ def _corner(flat: Any, places: list[Any], weights: list[Any], sizes: tuple[int, 
     return gather(flat, 2, wide) * reshape(weight, (lead[0], 1, points))
 
 
-def _sampled(flat: Any, points: list[Any], sizes: tuple[int, ...], mode: str, padding_mode: str, align: bool) -> Any:
+def _sampled(
+    flat: Any, points: list[Any], sizes: tuple[int, ...], mode: str, padding_mode: str, align: bool
+) -> Any:
     if mode == "nearest":
         places = [round_even(_placed(p, s, padding_mode, align)) for p, s in zip(points, sizes, strict=True)]
         # The result does not change with the grid: its gradient is there, and zero.
@@ -111,18 +113,19 @@ def grid_sample(
 ) -> Any:
     """Values of input (N, C, H, W) or (N, C, D, H, W) at the positions of grid (N, ..., 2) or (N, ..., 3).
 
-    Positions are (x, y) or (x, y, z) in [-1, 1]. ``mode`` is "bilinear", "nearest" or "bicubic" (4-D only), ``padding_mode``
-    "zeros", "border" or "reflection".
+    Positions are (x, y) or (x, y, z) in [-1, 1]. ``mode`` is "bilinear", "nearest" or "bicubic" (4-D only),
+    ``padding_mode`` "zeros", "border" or "reflection".
     """
     require_tensors("grid_sample", input=input, grid=grid)
     if mode not in _MODES:
         raise ValueError(
-            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+            f"'{mode}'"
         )
     if padding_mode not in _PADDING:
         raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
-            f"'{padding_mode}'"
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+            f"but got: '{padding_mode}'"
         )
     _check_grid(input, grid, mode)
     shape = input._array.shape
@@ -140,8 +143,8 @@ def _check_grid(input: Any, grid: Any, mode: str) -> None:
     x, g = input._array, grid._array
     if x.ndim not in (4, 5) or x.ndim != g.ndim:
         raise RuntimeError(
-            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{list(x.shape)} and grid with sizes {list(g.shape)}"
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
+            f"input with sizes {list(x.shape)} and grid with sizes {list(g.shape)}"
         )
     if x.shape[0] != g.shape[0]:
         raise RuntimeError(
@@ -150,13 +153,14 @@ def _check_grid(input: Any, grid: Any, mode: str) -> None:
         )
     if g.shape[-1] != x.ndim - 2:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {x.ndim - 2} in last dimension, but got grid with sizes {list(g.shape)}"
+            f"grid_sampler(): expected grid to have size {x.ndim - 2} in last dimension, but got grid with "
+            f"sizes {list(g.shape)}"
         )
     for d in range(2, x.ndim):
         if not x.shape[d]:
             raise RuntimeError(
-                f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(x.shape)} "
-                f"with dimension {d} being empty"
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(x.shape)} with dimension {d} being empty"
             )
     if mode == "bicubic" and x.ndim == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
@@ -166,7 +170,7 @@ def _check_grid(input: Any, grid: Any, mode: str) -> None:
         raise NotImplementedError(f"\"grid_sampler\" not implemented for '{x.dtype}'; convert with .float()")
 
 
-# -- affine grids --------------------------------------------------------------------------------------------
+# -- affine grids ------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -183,7 +187,7 @@ def _base(sizes: tuple[int, ...], align_corners: bool, char: str) -> np.ndarray:
 
 
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
-    """The grid for grid_sample of affine maps theta (N, 2, 3) with size (N, C, H, W), or (N, 3, 4) with (N, C, D, H, W)."""
+    """The grid for grid_sample of affine maps: theta (N, 2, 3) with size (N, C, H, W), or one dimension more."""
     require_tensors("affine_grid", theta=theta)
     shape = theta._array.shape
     if theta._array.dtype.kind != "f":
@@ -197,7 +201,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     k = len(size) - 2
     if len(shape) != 3 or shape[1:] != (k, k + 1):
         raise ValueError(
-            f"Expected a batch of {k}D affine matrices of shape Nx{k}x{k + 1} for size {size}. Got {list(shape)}."
+            f"Expected a batch of {k}D affine matrices of shape Nx{k}x{k + 1} for size {size}. Got "
+            f"{list(shape)}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

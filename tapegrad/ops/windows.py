@@ -17,20 +17,21 @@ def per_dim(value: Any, n: int, name: str, argument: str) -> tuple[int, ...]:
         given = tuple([operator.index(v) for v in items])
     except TypeError:
         raise TypeError(
-            f"{name}(): argument '{argument}' must be an int or a tuple of ints, got {value!r} of type {type(value).__name__}"
+            f"{name}(): argument '{argument}' must be an int or a tuple of ints, got {value!r} of type "
+            f"{type(value).__name__}"
         ) from None
     if len(given) == 1:
         return given * n
     if len(given) != n:
         raise RuntimeError(
-            f"{name}: expected {argument} to be a single integer value or a list of {n} values to match the dimensions, "
-            f"but got {argument}={list(given)}"
+            f"{name}: expected {argument} to be a single integer value or a list of {n} values to match the "
+            f"dimensions, but got {argument}={list(given)}"
         )
     return given
 
 
 class Windows(NamedTuple):
-    """How an output position t and a tap k meet the input at t * stride - padding + k * dilation, per dimension."""
+    """Output t and tap k meet the input at t * stride - padding + k * dilation, per dimension."""
 
     size: tuple[int, ...]  # of the input
     out: tuple[int, ...]
@@ -55,7 +56,10 @@ class Windows(NamedTuple):
         """Whether each window is one element and the windows are the input."""
         n = len(self.size)
         return (
-            self.kernel == (1,) * n and self.stride == (1,) * n and self.padding == (0,) * n and self.size == self.out
+            self.kernel == (1,) * n
+            and self.stride == (1,) * n
+            and self.padding == (0,) * n
+            and self.size == self.out
         )
 
 
@@ -114,7 +118,7 @@ def pooling_spans(w: Windows, count_padding: bool) -> Spans:
             a = t * s - p
             b = a + d * (k - 1) + 1
             padded = min(b, n + p)
-            first = a if a >= 0 else a + -(-(-a) // d) * d  # the first tap within the input
+            first = a if a >= 0 else a % d  # the first tap within the input
             starts.append(min(first, n - 1))
             ends.append(max(min(b, n), min(first, n - 1)))
             counts.append(padded - a if count_padding else ends[-1] - max(a, 0))
@@ -133,7 +137,9 @@ def adaptive_spans(size: tuple[int, ...], out: tuple[int, ...]) -> Spans:
     return Spans(("adaptive", size, out), size, rows, (1,) * len(size))
 
 
-def pooled_size(name: str, n: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+def pooled_size(
+    name: str, n: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+) -> int:
     """The number of windows along one dimension; in ceil mode the last may hang over the end."""
     room = n + 2 * padding - dilation * (kernel - 1) - 1
     out = (room + (stride - 1 if ceil_mode else 0)) // stride + 1

@@ -175,7 +175,15 @@ class RMSprop(FusedOptimizer):
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         alpha, momentum, centered = group["alpha"], group["momentum"], group["centered"]
-        numbers = [number(group["lr"]), group["weight_decay"], _sign(group), alpha, 1 - alpha, group["eps"], momentum]
+        numbers = [
+            number(group["lr"]),
+            group["weight_decay"],
+            _sign(group),
+            alpha,
+            1 - alpha,
+            group["eps"],
+            momentum,
+        ]
         flags = (int(centered), int(momentum > 0))
         run = Runner("rmsprop", 5, mark, numbers, flags)
         for param in group["params"]:

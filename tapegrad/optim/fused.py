@@ -29,7 +29,8 @@ class FusedOptimizer(Optimizer):
         for option in ("differentiable", "capturable"):
             if defaults.get(option):
                 raise RuntimeError(
-                    f"{type(self).__name__}: {option}=True is not supported: steps run in compiled kernels outside "
+                    f"{type(self).__name__}: {option}=True is not supported: steps run in compiled kernels "
+                    "outside "
                     "the tape. For a differentiable update write it with tensor operations."
                 )
         if defaults.get("foreach") and defaults.get("fused"):

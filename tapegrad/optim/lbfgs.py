@@ -57,9 +57,11 @@ class LBFGS(Optimizer):
         self._params: list[Tensor] = self.param_groups[0]["params"]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Minimise; ``closure`` clears the gradients, computes the loss, calls backward and returns the loss."""
+        """Minimise; ``closure`` clears the gradients, computes the loss, calls backward and returns it."""
         if closure is None:
-            raise TypeError("LBFGS.step() needs a closure that computes the loss: it evaluates it several times")
+            raise TypeError(
+                "LBFGS.step() needs a closure that computes the loss: it evaluates it several times"
+            )
         group = self.param_groups[0]
         # All of the state is the first parameter's, so that load_state_dict converts it.
         state = self.state[self._params[0]]
@@ -162,7 +164,9 @@ class _Run:
             self.scale = curvature / float(change @ change)
         q = -grad
         weights = []
-        history_backwards = zip(reversed(self.changes), reversed(self.moves), reversed(self.inverse), strict=True)
+        history_backwards = zip(
+            reversed(self.changes), reversed(self.moves), reversed(self.inverse), strict=True
+        )
         for change, move, inverse in history_backwards:
             weights.append(float(move @ q) * inverse)
             q -= weights[-1] * change

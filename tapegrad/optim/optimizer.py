@@ -66,7 +66,7 @@ class Optimizer:
     """
 
     param_groups: list[dict[str, Any]]
-    state: defaultdict[Tensor, dict[str, Any]]
+    state: defaultdict[Any, dict[str, Any]]
     defaults: dict[str, Any]
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
@@ -107,7 +107,8 @@ class Optimizer:
             group["params"] = [params]
         elif isinstance(params, set):
             raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "optimizer parameters need to be organized in ordered collections, but the ordering of "
+                "tensors in "
                 "sets will change between runs. Please use a list instead."
             )
         else:
@@ -117,12 +118,15 @@ class Optimizer:
             self._check_param(param)
         for name, default in self.defaults.items():
             if default is required and name not in group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
             group.setdefault(name, default)
         own = {id(p) for p in group["params"]}
         if len(own) != len(group["params"]):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters: each of them is updated as often "
+                "optimizer contains a parameter group with duplicate parameters: each of them is updated as "
+                "often "
                 "as it appears",
                 stacklevel=3,
             )
@@ -134,7 +138,9 @@ class Optimizer:
         named = [isinstance(p, tuple) for p in group["params"]]
         if any(named):
             if not all(named):
-                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+                raise ValueError(
+                    "all optimizer params should be with/without names. Some param names are missing"
+                )
             group["param_names"] = [name for name, _ in group["params"]]
             group["params"] = [param for _, param in group["params"]]
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
@@ -142,17 +148,20 @@ class Optimizer:
 
     def _check_param(self, param: Any) -> None:
         if not isinstance(param, Tensor):
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}"
+            )
         if not (param.is_leaf or param.retains_grad):
             raise ValueError(
-                "can't optimize a non-leaf Tensor: it is the result of an operation, and its gradient is not kept. "
+                "can't optimize a non-leaf Tensor: it is the result of an operation, and its gradient is "
+                "not kept. "
                 "Give the optimizer the leaves it was computed from, or .detach() it first"
             )
 
     # ---- stepping
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters from their gradients; with ``closure``, which computes them, return its loss."""
+        """Update the parameters from their gradients; ``closure``, if given, computes them and the loss."""
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -228,7 +237,8 @@ class Optimizer:
         for ours, theirs in zip(self.param_groups, saved, strict=True):
             if len(ours["params"]) != len(theirs["params"]):
                 raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                    "loaded state dict contains a parameter group that doesn't match the size of "
+                    "optimizer's group: "
                     f"{len(theirs['params'])} parameters instead of {len(ours['params'])}"
                 )
         keys = chain.from_iterable(g["params"] for g in saved)
@@ -281,7 +291,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     continue
                 if not (isinstance(changed, tuple) and len(changed) == 2):
                     raise RuntimeError(
-                        f"a step pre-hook must return None or a tuple of (new_args, new_kwargs), got {changed!r}"
+                        "a step pre-hook must return None or a tuple of (new_args, new_kwargs), got "
+                        f"{changed!r}"
                     )
                 args, kwargs = changed
         result = step(self, *args, **kwargs)
@@ -310,5 +321,3 @@ def _fitted(param: Tensor, value: Any, key: str | None = None) -> Any:
 def step_dtype() -> dtypes.dtype:
     """The type of step counts."""
     return dtypes.float64 if dtypes.get_default_dtype() is dtypes.float64 else dtypes.float32
-
-

@@ -26,7 +26,7 @@ def get_swa_avg_fn() -> Average:
     """The equal average of all models so far."""
 
     @no_grad()
-    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
         return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return swa_update
@@ -37,7 +37,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Any:
         return ema_param * decay + current_param * (1 - decay)
 
     return ema_update
@@ -159,8 +159,10 @@ class SWALR(LRScheduler):
         for rate, group in zip(per_group("swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        if type(anneal_epochs) is not int or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self._anneal_strategy = anneal_strategy
         self.anneal_epochs = anneal_epochs

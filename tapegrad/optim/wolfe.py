@@ -43,7 +43,11 @@ def strong_wolfe(
     before, now = start, at(t)
     evaluations, rounds = 1, 0
     while rounds < limit:
-        if too_high(now) or (rounds > 1 and now.value >= before.value) or (now.slope >= 0 and not flat_enough(now)):
+        if (
+            too_high(now)
+            or (rounds > 1 and now.value >= before.value)
+            or (now.slope >= 0 and not flat_enough(now))
+        ):
             break
         if flat_enough(now):
             return now, evaluations

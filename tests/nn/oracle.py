@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 
 import numpy as np
-import tapegrad as tg
 import torch
+
+import tapegrad as tg
 
 
 def to_torch(value):

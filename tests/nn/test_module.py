@@ -89,7 +89,16 @@ def test_printed_forms():
 
         ps = lib.nn.ParameterList([lib.nn.Parameter(lib.ones(2, 3)), "text"])
         pd = lib.nn.ParameterDict({"b": lib.nn.Parameter(lib.ones(2)), "a": lib.nn.Parameter(lib.ones(()))})
-        items = [net(lib), Odd(), lib.nn.Sequential(), lib.nn.ModuleList(), lib.nn.Module(), ps, pd, lib.nn.ModuleDict()]
+        items = [
+            net(lib),
+            Odd(),
+            lib.nn.Sequential(),
+            lib.nn.ModuleList(),
+            lib.nn.Module(),
+            ps,
+            pd,
+            lib.nn.ModuleDict(),
+        ]
         p = repr(lib.nn.Parameter(lib.tensor([1.0, 2.0])))
         return [repr(m).replace("torch.", "tapegrad.") for m in items] + [p]
 
@@ -115,7 +124,9 @@ def test_registration_errors():
         lambda lib, m: assign(m.a, "seen", None),
         lambda lib, m: assign(m.a, "seen", lib.nn.Parameter(lib.ones(1))),
         lambda lib, m: assign(m.a, "new", lib.ones(1)),
-        lambda lib, m: m.a.register_parameter("scale", lib.nn.Parameter(lib.ones(1))) or list(m.a.state_dict()),
+        lambda lib, m: (
+            m.a.register_parameter("scale", lib.nn.Parameter(lib.ones(1))) or list(m.a.state_dict())
+        ),
         lambda lib, m: m.a.register_parameter("forward", lib.nn.Parameter(lib.ones(1))),
         lambda lib, m: m.a.register_parameter("x.y", None),
         lambda lib, m: m.a.register_parameter("", None),
@@ -180,7 +191,9 @@ def test_state_dicts():
         state = OrderedDict((k, v.clone() + 1) for k, v in m.state_dict().items())
         change(lib, state)
         result = m.load_state_dict(state, **options)
-        return repr(result), [k for k, v in m.state_dict().items() if k in state and bool((v == state[k]).all())]
+        return repr(result), [
+            k for k, v in m.state_dict().items() if k in state and bool((v == state[k]).all())
+        ]
 
     for change in [
         lambda lib, s: None,
@@ -330,12 +343,17 @@ def test_backward_hooks():
                 return x * y * k, x + y
 
         m, log = Two(), []
-        x, y = lib.tensor([1.0, 2.0], requires_grad=not constant), lib.tensor([3.0, 4.0], requires_grad=not constant)
+        x, y = (
+            lib.tensor([1.0, 2.0], requires_grad=not constant),
+            lib.tensor([3.0, 4.0], requires_grad=not constant),
+        )
 
         def values(grads):
             return [None if g is None else g.tolist() for g in grads]
 
-        m.register_full_backward_pre_hook(lambda mod, go: log.append(("pre", values(go))) or (go[0] * 2, go[1]))
+        m.register_full_backward_pre_hook(
+            lambda mod, go: log.append(("pre", values(go))) or (go[0] * 2, go[1])
+        )
         m.register_full_backward_hook(lambda mod, gi, go: log.append(("post", values(gi), values(go))))
         m.register_full_backward_hook(lambda mod, gi, go: (gi[0] * 10, None, gi[2]), prepend=True)
         a, b = m(x, 2.0, y)
@@ -378,9 +396,15 @@ def test_hooks_for_all_modules():
     for lib, source in ((tg, mine), (torch, theirs)):
         seen = log[lib]
         handles = [
-            source.register_module_forward_pre_hook(lambda m, a, s=seen: s.append(("before", type(m).__name__))),
-            source.register_module_forward_hook(lambda m, a, o, s=seen: s.append(("after", type(m).__name__))),
-            source.register_module_full_backward_hook(lambda m, i, o, s=seen: s.append(("back", type(m).__name__))),
+            source.register_module_forward_pre_hook(
+                lambda m, a, s=seen: s.append(("before", type(m).__name__))
+            ),
+            source.register_module_forward_hook(
+                lambda m, a, o, s=seen: s.append(("after", type(m).__name__))
+            ),
+            source.register_module_full_backward_hook(
+                lambda m, i, o, s=seen: s.append(("back", type(m).__name__))
+            ),
         ]
         model = lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Tanh())
         model(lib.ones(1, 1, requires_grad=True)).sum().backward()
@@ -445,7 +469,9 @@ def test_containers():
         lambda lib, s: s.__imul__(2) and repr(s),
     ]
     for case in nn_cases:
-        agree(lambda lib, c=case: c(lib, lib.nn.Sequential(lib.nn.ReLU(), lib.nn.Tanh(), lib.nn.Linear(1, 2))))
+        agree(
+            lambda lib, c=case: c(lib, lib.nn.Sequential(lib.nn.ReLU(), lib.nn.Tanh(), lib.nn.Linear(1, 2)))
+        )
     list_cases = [
         lambda lib, s: repr(s[::2]),
         lambda lib, s: s[7],
@@ -459,7 +485,9 @@ def test_containers():
         lambda lib, s: s(1),
     ]
     for case in list_cases:
-        agree(lambda lib, c=case: c(lib, lib.nn.ModuleList([lib.nn.ReLU(), lib.nn.Tanh(), lib.nn.Linear(1, 2)])))
+        agree(
+            lambda lib, c=case: c(lib, lib.nn.ModuleList([lib.nn.ReLU(), lib.nn.Tanh(), lib.nn.Linear(1, 2)]))
+        )
     dict_cases = [
         lambda lib, d: (list(d.keys()), [type(v).__name__ for v in d.values()], "x" in d, len(d), list(d)),
         lambda lib, d: d.update({"z": lib.nn.Sigmoid()}) or repr(d),
@@ -493,7 +521,14 @@ def test_parameter_containers():
     ]:
         agree(lambda lib, c=case: c(lib, lib.nn.ParameterList([p(lib, 1.0), p(lib, 2.0, 3.0)])))
     for case in [
-        lambda lib, d: (list(d.keys()), [v.tolist() for v in d.values()], "x" in d, len(d), list(d), list(reversed(d))),
+        lambda lib, d: (
+            list(d.keys()),
+            [v.tolist() for v in d.values()],
+            "x" in d,
+            len(d),
+            list(d),
+            list(reversed(d)),
+        ),
         lambda lib, d: d["nope"],
         lambda lib, d: d[3],
         lambda lib, d: d.get("nope", 5),

@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("torch")
 
 import numpy as np
+import torch
+
 import tapegrad as tg
 import tapegrad.nn
-import torch
 
 from .oracle import both, compare, load
 
@@ -48,9 +49,10 @@ CASES = [
     *[
         (name, (), {}, [x(*A)])
         for name in (
-            "ReLU ReLU6 SELU SiLU Mish Hardswish Hardsigmoid Sigmoid Tanh LogSigmoid Softsign Tanhshrink Hardtanh ELU "
-            "CELU LeakyReLU PReLU GELU Softplus Hardshrink Softshrink"
-        ).split()
+            *("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Hardswish", "Hardsigmoid", "Sigmoid", "Tanh"),
+            *("LogSigmoid", "Softsign", "Tanhshrink", "Hardtanh", "ELU", "CELU", "LeakyReLU", "PReLU"),
+            *("GELU", "Softplus", "Hardshrink", "Softshrink"),
+        )
     ],
     ("ReLU", (True,), {}, None),
     ("Threshold", (0.1, 20.0), {}, [x(*A)]),
@@ -77,7 +79,12 @@ CASES = [
     ("Conv1d", (4, 6, 3), {}, [x(2, 4, 9)]),
     ("Conv1d", (4, 6, 3, 2, 1, 2, 2), {"padding_mode": "circular"}, [x(2, 4, 9)]),
     ("Conv2d", (3, 4, 3), {}, [x(2, 3, 8, 7)]),
-    ("Conv2d", (3, 4, (3, 2)), {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "bias": False}, [x(2, 3, 8, 7)]),
+    (
+        "Conv2d",
+        (3, 4, (3, 2)),
+        {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "bias": False},
+        [x(2, 3, 8, 7)],
+    ),
     ("Conv2d", (4, 4, 3), {"padding": "same", "groups": 4}, [x(4, 8, 7)]),
     ("Conv2d", (4, 6, 2), {"padding": "same", "padding_mode": "reflect"}, [x(1, 4, 8, 7)]),
     ("Conv2d", (4, 6, 3), {"padding": 1, "padding_mode": "replicate"}, [x(1, 4, 8, 7)]),
@@ -151,7 +158,12 @@ CASES = [
     ("CircularPad3d", (1,), {}, [x(2, 3, 3, 3, 3)]),
     ("Upsample", (), {"scale_factor": 2}, [x(2, 3, 4)]),
     ("Upsample", ((5, 7),), {"mode": "bilinear"}, [x(2, 3, 4, 5)]),
-    ("Upsample", (), {"scale_factor": (1.5, 2.3), "mode": "bilinear", "align_corners": True}, [x(2, 3, 4, 5)]),
+    (
+        "Upsample",
+        (),
+        {"scale_factor": (1.5, 2.3), "mode": "bilinear", "align_corners": True},
+        [x(2, 3, 4, 5)],
+    ),
     ("Upsample", (), {"scale_factor": 1.7, "mode": "linear"}, [x(2, 3, 4)]),
     ("Upsample", (), {"scale_factor": 2, "mode": "trilinear"}, [x(2, 3, 2, 3, 2)]),
     ("Upsample", (), {"scale_factor": 1.5, "mode": "bicubic"}, [x(2, 3, 4, 5)]),
@@ -180,10 +192,20 @@ CASES = [
     ("CrossEntropyLoss", (), {}, [x(*A), whole(5, 4)]),
     ("CrossEntropyLoss", (), {"weight": positive(5), "label_smoothing": 0.2}, [x(*A), whole(5, 4)]),
     ("CrossEntropyLoss", (), {"ignore_index": 2, "label_smoothing": 0.2}, [x(4, 5, 3), whole(5, 4, 3)]),
-    ("CrossEntropyLoss", (), {"weight": positive(5), "ignore_index": 2, "label_smoothing": 0.2}, [x(9, 5), whole(5, 9)]),
+    (
+        "CrossEntropyLoss",
+        (),
+        {"weight": positive(5), "ignore_index": 2, "label_smoothing": 0.2},
+        [x(9, 5), whole(5, 9)],
+    ),
     ("CrossEntropyLoss", (), {"reduction": "sum", "label_smoothing": 0.1}, [x(5), np.array(3)]),
     ("CrossEntropyLoss", (), {"reduction": "none"}, [x(*A), positive(*A)]),
-    ("CrossEntropyLoss", (), {"weight": positive(5), "label_smoothing": 0.2}, [x(4, 5, 3), positive(4, 5, 3)]),
+    (
+        "CrossEntropyLoss",
+        (),
+        {"weight": positive(5), "label_smoothing": 0.2},
+        [x(4, 5, 3), positive(4, 5, 3)],
+    ),
     ("BCELoss", (), {}, [positive(*A), positive(*A)]),
     ("BCELoss", (), {"weight": positive(5), "reduction": "none"}, [positive(*A), positive(*A)]),
     ("BCEWithLogitsLoss", (), {}, [x(*A), positive(*A)]),
@@ -221,12 +243,32 @@ CASES = [
     ("GRU", (3, 4), {"batch_first": True}, [x(2, 6, 3), x(1, 2, 4)]),
     # attention
     ("MultiheadAttention", (8, 2), {}, [x(5, 3, 8), x(4, 3, 8), x(4, 3, 8)]),
-    ("MultiheadAttention", (8, 4), {"batch_first": True, "kdim": 6, "vdim": 5}, [x(3, 5, 8), x(3, 4, 6), x(3, 4, 5)]),
-    ("MultiheadAttention", (8, 2), {"add_bias_kv": True, "add_zero_attn": True, "bias": True}, [x(5, 8), x(4, 8), x(4, 8)]),
+    (
+        "MultiheadAttention",
+        (8, 4),
+        {"batch_first": True, "kdim": 6, "vdim": 5},
+        [x(3, 5, 8), x(3, 4, 6), x(3, 4, 5)],
+    ),
+    (
+        "MultiheadAttention",
+        (8, 2),
+        {"add_bias_kv": True, "add_zero_attn": True, "bias": True},
+        [x(5, 8), x(4, 8), x(4, 8)],
+    ),
     ("TransformerEncoderLayer", (8, 2, 16), {"dropout": 0.0}, [x(5, 3, 8)]),
-    ("TransformerEncoderLayer", (8, 2, 16), {"dropout": 0.0, "norm_first": True, "batch_first": True, "activation": "gelu"}, [x(3, 5, 8)]),
+    (
+        "TransformerEncoderLayer",
+        (8, 2, 16),
+        {"dropout": 0.0, "norm_first": True, "batch_first": True, "activation": "gelu"},
+        [x(3, 5, 8)],
+    ),
     ("TransformerDecoderLayer", (8, 2, 16), {"dropout": 0.0}, [x(5, 3, 8), x(4, 3, 8)]),
-    ("TransformerDecoderLayer", (8, 2, 16), {"dropout": 0.0, "norm_first": True, "bias": False}, [x(5, 3, 8), x(4, 3, 8)]),
+    (
+        "TransformerDecoderLayer",
+        (8, 2, 16),
+        {"dropout": 0.0, "norm_first": True, "bias": False},
+        [x(5, 3, 8), x(4, 3, 8)],
+    ),
     ("Transformer", (8, 2, 1, 2, 16), {"dropout": 0.0}, [x(5, 3, 8), x(4, 3, 8)]),
 ]  # fmt: skip
 
@@ -259,7 +301,10 @@ CTC = [
     ({}, [x(12, 3, 6), 1 + whole(5, 3, 4), np.array([12, 10, 9]), np.array([4, 2, 3])]),
     ({"blank": 1, "reduction": "sum"}, [x(9, 2, 6), 2 + whole(4, 5), np.array([9, 8]), np.array([3, 2])]),
     ({"reduction": "none"}, [x(7, 6), np.array([3, 3, 3]), np.array(7), np.array(3)]),
-    ({"zero_infinity": True}, [x(4, 2, 6), np.array([[3, 3, 3], [1, 2, 3]]), np.array([4, 4]), np.array([3, 3])]),
+    (
+        {"zero_infinity": True},
+        [x(4, 2, 6), np.array([[3, 3, 3], [1, 2, 3]]), np.array([4, 4]), np.array([3, 3])],
+    ),
     ({}, [x(4, 2, 6), np.array([[3, 3], [1, 2]]), np.array([4, 3]), np.array([0, 2])]),
 ]
 

@@ -29,6 +29,10 @@ class Verdict(NamedTuple):
     text: str = ""
 
 
+class Beyond(Exception):
+    """torch has no second derivative of this."""
+
+
 class Difference(AssertionError):
     """The two libraries disagree."""
 
@@ -49,6 +53,8 @@ def check(name: str, info: Any, dtype: torch.dtype, source: Any) -> list[Verdict
                 verdicts.append(Verdict(stage, "passed"))
     except Unsupported as err:
         return [Verdict("forward", "excluded", f"not in tapegrad: {err}")]
+    except Beyond as err:
+        verdicts.append(Verdict(stage, "excluded", str(err)))
     except Exception as err:
         verdicts.append(Verdict(stage, "failed", f"{type(err).__name__}: {err}"))
     return verdicts
@@ -111,7 +117,12 @@ class Run:
             return
         directions = [None if a is None else self.direction(a) for a, _ in self.pairs]
         wrt, torch_wrt = [*self.sample.leaves, *self.cotangents], [*self.sample.torch_leaves, *self.torch_cotangents]
-        theirs = self.grads(torch, [a for a, _ in self.pairs], directions, torch_wrt)
+        try:
+            theirs = self.grads(torch, [a for a, _ in self.pairs], directions, torch_wrt)
+        except RuntimeError as err:
+            if "is not implemented" in str(err):
+                raise Beyond(f"torch: {err}") from None
+            raise
         ours = self.grads(tg, [b for _, b in self.pairs], directions, wrt)
         for j, (a, b, leaf) in enumerate(zip(theirs, ours, wrt, strict=True)):
             self.same_or_none(f"second-order gradient {j}", a, b, leaf, 2)

@@ -21,8 +21,6 @@ def _always(sample: Any, dtype: Any) -> bool:
 EXCLUDED: list[Exclusion] = [
     Exclusion("empty", _always, "the memory is not initialised: there is nothing to compare"),
     Exclusion("empty_like", _always, "the memory is not initialised: there is nothing to compare"),
-    Exclusion("nn.functional.dropout", _always, "random: tests of the random functions compare its statistics"),
-    Exclusion("nn.functional.dropout2d", _always, "random: tests of the random functions compare its statistics"),
 ]
 
 

@@ -32,6 +32,17 @@ TABLE: dict[str, Any] = {full_name(info): info for info in op_db}
 RENAMED = {"__rdiv__": "Tensor.__rtruediv__"}
 
 
+# Arguments that take the chance out of a call; what is drawn is tested with the random functions.
+WITHOUT_CHANCE: dict[str, dict[str, Any]] = {
+    "nn.functional.dropout": {"training": False},
+    "nn.functional.dropout2d": {"training": False},
+    "nn.functional.multi_head_attention_forward": {"training": False},
+    "nn.functional.scaled_dot_product_attention": {"dropout_p": 0.0},
+}
+# The fused kernel has no second derivative; torch's composite has.
+torch.backends.cuda.enable_flash_sdp(False)
+
+
 class Unsupported(Exception):
     """A sample holds something that tapegrad does not have at all (complex numbers, sparse layouts)."""
 
@@ -166,4 +177,5 @@ def samples(info: Any, dtype: torch.dtype, limit: int | None) -> Iterator[tuple[
     step = 1.0 if limit is None else max(1.0, len(every) / limit)
     chosen = sorted({int(j * step) for j in range(len(every)) if j * step < len(every)})
     for j in chosen:
+        every[j].kwargs.update(WITHOUT_CHANCE.get(full_name(info), {}))
         yield j, every[j]

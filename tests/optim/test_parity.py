@@ -49,14 +49,18 @@ IDS = [f"{name}-{'-'.join(options)}" for name, options in CONFIGS]
 
 def start(lib, dtype):
     rng = np.random.default_rng(0)
-    return [lib.tensor(rng.normal(size=s).tolist(), dtype=dtype, requires_grad=True) for s in [(3, 4), (5,), ()]]
+    return [
+        lib.tensor(rng.normal(size=s).tolist(), dtype=dtype, requires_grad=True) for s in [(3, 4), (5,), ()]
+    ]
 
 
 def loss_of(params, k):
     """Neither convex nor constant over the steps, so that every sign and branch occurs."""
     total = 0.0
     for i, p in enumerate(params):
-        total = total + ((p * p - 0.3 * (i + 1)) ** 2).sum() * (1 + 0.1 * k) + (p * (2.0 * (k % 3) - 2.0)).sum()
+        total = (
+            total + ((p * p - 0.3 * (i + 1)) ** 2).sum() * (1 + 0.1 * k) + (p * (2.0 * (k % 3) - 2.0)).sum()
+        )
     return total
 
 
@@ -108,7 +112,9 @@ def test_trajectory_state_and_printed_form(name, options):
     for key in a["state"]:
         assert a["state"][key].keys() == b["state"][key].keys()
         # The step counts and their relatives are float32, here and there.
-        assert_same(plain(dict(sorted(a["state"][key].items()))), plain(dict(sorted(b["state"][key].items()))), 1e-6)
+        assert_same(
+            plain(dict(sorted(a["state"][key].items()))), plain(dict(sorted(b["state"][key].items()))), 1e-6
+        )
     assert repr(mine) == repr(theirs)
 
 

@@ -53,7 +53,9 @@ SCHEDULES = {
     "own scale": made("CyclicLR", base_lr=0.01, max_lr=0.2, step_size_up=3, scale_fn=lambda x: 1 / x),
     "one cycle": made("OneCycleLR", max_lr=0.5, total_steps=15),
     "three phases": made("OneCycleLR", max_lr=[0.5, 0.2], epochs=5, steps_per_epoch=3, three_phase=True),
-    "one linear cycle": made("OneCycleLR", max_lr=0.5, total_steps=15, anneal_strategy="linear", pct_start=0.4),
+    "one linear cycle": made(
+        "OneCycleLR", max_lr=0.5, total_steps=15, anneal_strategy="linear", pct_start=0.4
+    ),
     "sequential": sequential,
     "nested": nested,
     "chained": chained,
@@ -66,7 +68,9 @@ SCHEDULES = {
 def optimizer(lib, kind="SGD"):
     params = [lib.zeros(2, requires_grad=True) for _ in range(2)]
     options = {"momentum": 0.9} if kind == "SGD" else {}
-    return getattr(lib.optim, kind)([{"params": params[:1]}, {"params": params[1:], "lr": 0.3}], lr=0.1, **options)
+    return getattr(lib.optim, kind)(
+        [{"params": params[:1]}, {"params": params[1:], "lr": 0.3}], lr=0.1, **options
+    )
 
 
 def options(opt):
@@ -147,13 +151,19 @@ def test_resuming_at_an_epoch():
             for g in opt.param_groups:
                 g.update(initial_lr=g["lr"], max_lr=0.5, min_lr=0.001, max_momentum=0.95, base_momentum=0.85)
             make = {
-                "step": dict(step_size=3),
-                "multistep": dict(milestones=[2, 5]),
-                "cosine": dict(T_max=5),
-                "exponential": dict(gamma=0.9),
-                "one cycle": dict(max_lr=0.5, total_steps=20),
+                "step": {"step_size": 3},
+                "multistep": {"milestones": [2, 5]},
+                "cosine": {"T_max": 5},
+                "exponential": {"gamma": 0.9},
+                "one cycle": {"max_lr": 0.5, "total_steps": 20},
             }[name]
-            cls = {"step": "StepLR", "multistep": "MultiStepLR", "cosine": "CosineAnnealingLR", "exponential": "ExponentialLR", "one cycle": "OneCycleLR"}[name]
+            cls = {
+                "step": "StepLR",
+                "multistep": "MultiStepLR",
+                "cosine": "CosineAnnealingLR",
+                "exponential": "ExponentialLR",
+                "one cycle": "OneCycleLR",
+            }[name]
             schedule = getattr(lib.optim.lr_scheduler, cls)(opt, last_epoch=4, **make)
             opt.step()
             for _ in range(4):

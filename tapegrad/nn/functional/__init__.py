@@ -47,6 +47,7 @@ from ...ops.adaptive import lp_pool3d as lp_pool3d
 from ...ops.adaptive import max_unpool1d as max_unpool1d
 from ...ops.adaptive import max_unpool2d as max_unpool2d
 from ...ops.adaptive import max_unpool3d as max_unpool3d
+from ...ops.bags import embedding_bag as embedding_bag
 from ...ops.classes import cross_entropy as cross_entropy
 from ...ops.classes import nll_loss as nll_loss
 from ...ops.conv import conv1d as conv1d
@@ -55,13 +56,13 @@ from ...ops.conv import conv3d as conv3d
 from ...ops.conv import conv_transpose1d as conv_transpose1d
 from ...ops.conv import conv_transpose2d as conv_transpose2d
 from ...ops.conv import conv_transpose3d as conv_transpose3d
+from ...ops.ctc import ctc_loss as ctc_loss
 from ...ops.dropout import dropout1d as dropout1d
 from ...ops.dropout import dropout2d as dropout2d
 from ...ops.dropout import dropout3d as dropout3d
 from ...ops.dropout import functional_alpha_dropout as alpha_dropout
 from ...ops.dropout import functional_dropout as dropout
 from ...ops.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
-from ...ops.bags import embedding_bag as embedding_bag
 from ...ops.embed import functional_embedding as embedding
 from ...ops.embed import one_hot as one_hot
 from ...ops.interpolate import interpolate as interpolate
@@ -87,19 +88,22 @@ from ...ops.pool import max_pool2d as max_pool2d
 from ...ops.pool import max_pool2d_with_indices as max_pool2d_with_indices
 from ...ops.pool import max_pool3d as max_pool3d
 from ...ops.pool import max_pool3d_with_indices as max_pool3d_with_indices
+from ...ops.sampling import affine_grid as affine_grid
+from ...ops.sampling import grid_sample as grid_sample
+from ...ops.shuffle import channel_shuffle as channel_shuffle
+from ...ops.shuffle import fold as fold
+from ...ops.shuffle import pixel_shuffle as pixel_shuffle
+from ...ops.shuffle import pixel_unshuffle as pixel_unshuffle
+from ...ops.shuffle import unfold as unfold
 from ...ops.softmax import functional_log_softmax as log_softmax
 from ...ops.softmax import functional_softmax as softmax
 from ...ops.softmax import softmin as softmin
 from .attention import multi_head_attention_forward as multi_head_attention_forward
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
-from .bags import embedding_bag as embedding_bag
-from .ctc import ctc_loss as ctc_loss
 from .distance import cosine_similarity as cosine_similarity
 from .distance import normalize as normalize
 from .distance import pairwise_distance as pairwise_distance
 from .distance import pdist as pdist
-from .grids import affine_grid as affine_grid
-from .grids import grid_sample as grid_sample
 from .gumbel import gumbel_softmax as gumbel_softmax
 from .loss import binary_cross_entropy as binary_cross_entropy
 from .loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
@@ -120,8 +124,128 @@ from .margin import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from .margin import triplet_margin_loss as triplet_margin_loss
 from .margin import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
 from .products import bilinear as bilinear
-from .rearrange import channel_shuffle as channel_shuffle
-from .rearrange import fold as fold
-from .rearrange import pixel_shuffle as pixel_shuffle
-from .rearrange import pixel_unshuffle as pixel_unshuffle
-from .rearrange import unfold as unfold
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "affine_grid",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "celu_",
+    "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "ctc_loss",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "elu",
+    "elu_",
+    "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "grid_sample",
+    "group_norm",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "interpolate",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "leaky_relu_",
+    "linear",
+    "local_response_norm",
+    "log_softmax",
+    "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "mish",
+    "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "scaled_dot_product_attention",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]

@@ -27,24 +27,30 @@ def scaled_dot_product_attention(
     """softmax(query @ key.T * scale + mask) @ value.
 
     query (N, ..., L, E), key (N, ..., S, E), value (N, ..., S, V). A bool mask is True where attention
-    is allowed, another is added. ``scale`` is 1 / sqrt(E) unless given. ``enable_gqa`` repeats the heads (dimension -3)
-    of key and value. A row without any allowed key gives zeros.
+    is allowed, another is added. ``scale`` is 1 / sqrt(E) unless given. ``enable_gqa`` repeats the heads
+    (dimension -3) of key and value. A row without any allowed key gives zeros.
     """
     if is_causal and attn_mask is not None:
-        raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        raise RuntimeError(
+            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
     for name, t in (("query", query), ("key", key), ("value", value)):
         if t.dim() < 2:
-            raise RuntimeError(f"scaled_dot_product_attention: {name} must have at least 2 dimensions, got {t.dim()}")
+            raise RuntimeError(
+                f"scaled_dot_product_attention: {name} must have at least 2 dimensions, got {t.dim()}"
+            )
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: "
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} "
+            "key.dtype: "
             f"{key.dtype} and value.dtype: {value.dtype} instead."
         )
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         if query.shape[-3] != repeats * key.shape[-3] or query.shape[-3] % value.shape[-3]:
             raise RuntimeError(
-                f"scaled_dot_product_attention: with enable_gqa the heads of query ({query.shape[-3]}) must be a "
+                f"scaled_dot_product_attention: with enable_gqa the heads of query ({query.shape[-3]}) must "
+                "be a "
                 f"multiple of those of key ({key.shape[-3]}) and value ({value.shape[-3]})"
             )
         key = key.repeat_interleave(repeats, -3)
@@ -164,34 +170,51 @@ def _check_ranks(
 ) -> bool:
     """Whether there is a batch dimension."""
     if query.dim() not in (2, 3):
-        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor")
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
+        )
     rank = query.dim()
     if key.dim() != rank or value.dim() != rank:
         raise AssertionError(
-            f"For {rank}-D query, expected key and value to be {rank}-D but found {key.dim()}-D and {value.dim()}-D tensors "
+            f"For {rank}-D query, expected key and value to be {rank}-D but found {key.dim()}-D and "
+            f"{value.dim()}-D tensors "
             "respectively"
         )
     if padding is not None and padding.dim() != rank - 1:
         raise AssertionError(
-            f"For {rank}-D query, expected key_padding_mask to be None or {rank - 1}-D but found {padding.dim()}-D tensor instead"
+            f"For {rank}-D query, expected key_padding_mask to be None or {rank - 1}-D but found "
+            f"{padding.dim()}-D tensor instead"
         )
     if mask is not None and mask.dim() not in (2, 3):
-        raise AssertionError(f"expected attn_mask to be None, 2-D or 3-D but found {mask.dim()}-D tensor instead")
-    if rank == 2 and mask is not None and mask.dim() == 3 and tuple(mask.shape) != (heads, query.shape[0], key.shape[0]):
         raise AssertionError(
-            f"Expected attn_mask shape to be {(heads, query.shape[0], key.shape[0])} but got {tuple(mask.shape)}"
+            f"expected attn_mask to be None, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+        )
+    if (
+        rank == 2
+        and mask is not None
+        and mask.dim() == 3
+        and tuple(mask.shape) != (heads, query.shape[0], key.shape[0])
+    ):
+        raise AssertionError(
+            f"Expected attn_mask shape to be {(heads, query.shape[0], key.shape[0])} but got "
+            f"{tuple(mask.shape)}"
         )
     return rank == 3
 
 
-def _projected(query: Tensor, key: Tensor, value: Tensor, weights: Any, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _projected(
+    query: Tensor, key: Tensor, value: Tensor, weights: Any, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The three inputs through their projections; inputs that are one object share a product."""
     if isinstance(weights, tuple):
         if any(w is None for w in weights):
-            raise AssertionError("use_separate_proj_weight is True, so q_proj_weight, k_proj_weight, v_proj_weight are needed")
+            raise AssertionError(
+                "use_separate_proj_weight is True, so q_proj_weight, k_proj_weight, v_proj_weight are needed"
+            )
         if key.shape[:2] != value.shape[:2]:
             raise AssertionError(
-                f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's {tuple(value.shape[:2])}"
+                f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's "
+                f"{tuple(value.shape[:2])}"
             )
         biases = (None, None, None) if bias is None else bias.chunk(3)
         q, k, v = (linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases, strict=True))
@@ -227,7 +250,7 @@ def _added(mask: Tensor | None, like: Tensor) -> Tensor | None:
     return mask
 
 
-def _attention_mask(mask: Tensor | None, wanted: tuple[int, int, int], like: Tensor) -> Tensor | None:
+def _attention_mask(mask: Tensor | None, wanted: tuple[int, int, int], like: Tensor) -> Any:
     mask = _added(mask, like)
     if mask is None:
         return None

@@ -17,7 +17,7 @@ def vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool = False) -> Tensor:
 
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
-) -> Tensor:
+) -> Any:
     """input / max(p-norm along ``dim``, eps)."""
     size = vector_norm(input, p, dim, keepdim=True).clamp(min=eps).expand_as(input)
     made = input / size
@@ -32,7 +32,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return made
 
 
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension, with broadcasting."""
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 

@@ -10,7 +10,7 @@ from ...tensor import Tensor
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """softmax((logits + Gumbel noise) / tau) along ``dim``; ``hard`` gives one-hot values with its gradient."""
+    """softmax((logits + Gumbel noise) / tau) along ``dim``; ``hard``: one-hot values with that gradient."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     noise = -logits.detach().new_empty(logits.shape).exponential_().log()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import math
 import warnings
 
 from ...fastpath import elementwise
+from ...ops.activation import log1p_exp as _softplus1
 from ...ops.arithmetic import where
 from ...ops.maths import abs as absolute
 from ...ops.maths import exp, log, sign
 from ...ops.maths import sigmoid as logistic
 from ...tensor import Tensor
-from ...ops.activation import log1p_exp as _softplus1
 from .reduction import chosen_reduction, reduced, warn_sizes, weighted
 
 
@@ -97,7 +99,9 @@ def _logit_cross(input, target):
 @elementwise(
     kind="float",
     name="binary_cross_entropy_with_logits",
-    input=lambda g, input, target, weight: g * ((1 - target) - ((1 - target) + target * weight) * logistic(-input)),
+    input=lambda g, input, target, weight: (
+        g * ((1 - target) - ((1 - target) + target * weight) * logistic(-input))
+    ),
     target=lambda g, input, weight: g * (weight * _softplus1(-input) - input - _softplus1(-input)),
     weight=lambda g, input, target: g * (target * _softplus1(-input)),
 )
@@ -113,7 +117,7 @@ def mse_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
-) -> Tensor:
+) -> Any:
     """(input - target)^2, reduced."""
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = chosen_reduction(size_average, reduce, reduction)
@@ -129,7 +133,7 @@ def l1_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
-) -> Tensor:
+) -> Any:
     """|input - target|, reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     warn_sizes("l1_loss", input, target)
@@ -143,7 +147,7 @@ def smooth_l1_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
-) -> Tensor:
+) -> Any:
     """Squared below ``beta``, absolute above; reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     warn_sizes("smooth_l1_loss", input, target)
@@ -160,7 +164,7 @@ def huber_loss(
     reduction: str = "mean",
     delta: float = 1.0,
     weight: Tensor | None = None,
-) -> Tensor:
+) -> Any:
     """Half the square below ``delta``, linear above; reduced."""
     reduction = chosen_reduction(None, None, reduction)
     warn_sizes("huber_loss", input, target)
@@ -176,17 +180,20 @@ def binary_cross_entropy(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """Cross entropy of probabilities with targets from [0, 1], reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
-            f"Using a target size ({tuple(target.shape)}) that is different to the input size ({tuple(input.shape)}) is "
+            f"Using a target size ({tuple(target.shape)}) that is different to the input size "
+            f"({tuple(input.shape)}) is "
             "deprecated. Please ensure they have the same size."
         )
     values = input._array
     if values.size and not (values.min() >= 0 and values.max() <= 1):
-        raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1; use the form with logits")
+        raise RuntimeError(
+            "binary_cross_entropy: all elements of input should be between 0 and 1; use the form with logits"
+        )
     loss = _cross(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -199,11 +206,13 @@ def binary_cross_entropy_with_logits(
     reduce: bool | None = None,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
-) -> Tensor:
+) -> Any:
     """Cross entropy of sigmoid(input) with targets from [0, 1], reduced; never overflows."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
-        raise ValueError(f"Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})")
+        raise ValueError(
+            f"Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})"
+        )
     if pos_weight is None:
         loss = _logit_cross(input, target)
     else:
@@ -218,7 +227,7 @@ def kl_div(
     reduce: bool | None = None,
     reduction: str = "mean",
     log_target: bool = False,
-) -> Tensor:
+) -> Any:
     """target * (log target - input) of log-probabilities; also reduction "batchmean", the definition's."""
     if reduction == "batchmean" and size_average is None and reduce is None:
         kind = "sum"
@@ -226,7 +235,8 @@ def kl_div(
         kind = chosen_reduction(size_average, reduce, reduction)
         if kind == "mean":
             warnings.warn(
-                "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' "
+                "reduction: 'mean' divides the total loss by both the batch size and the support size. "
+                "'batchmean' "
                 "divides only by the batch size, and aligns with the KL div math definition.",
                 stacklevel=2,
             )
@@ -249,7 +259,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """exp(input) - target * input, or input - target * log(input + eps) unless ``log_input``."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     loss = exp(input) - target * input if log_input else input - target * log(input + eps)
@@ -267,7 +277,7 @@ def gaussian_nll_loss(
     full: bool = False,
     eps: float = 1e-6,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """(log var + (input - target)^2 / var) / 2, with var kept above eps but its gradient as it is."""
     if isinstance(var, float):
         if var < 0:
@@ -279,7 +289,9 @@ def gaussian_nll_loss(
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
         elif var.shape[:-1] != input.shape[:-1] or var.shape[-1] != 1:
-            raise ValueError(f"var of size {list(var.shape)} does not fit an input of size {list(input.shape)}")
+            raise ValueError(
+                f"var of size {list(var.shape)} does not fit an input of size {list(input.shape)}"
+            )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
     if (var._array < 0).any():
@@ -298,12 +310,12 @@ def soft_margin_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """log(1 + exp(-target * input)), reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     return reduced(softplus_of(-target * input), reduction)
 
 
-def softplus_of(x: Tensor) -> Tensor:
+def softplus_of(x: Tensor) -> Any:
     """log(1 + exp(x)) without a threshold."""
     return _softplus1(x)

@@ -20,7 +20,7 @@ def margin_ranking_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """max(-target * (input1 - input2) + margin, 0), reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
@@ -38,7 +38,7 @@ def hinge_embedding_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """input where target is 1, max(margin - input, 0) where it is -1; reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     far = where(target != 1, (margin - input).clamp(min=0), 0.0)
@@ -54,14 +54,15 @@ def cosine_embedding_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """1 - cos where target is 1, max(cos - margin, 0) where it is -1; reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
         raise RuntimeError(
-            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs "
+            "with sizes "
             f"{list(input1.shape)} and {list(input2.shape)}."
         )
     # Not cosine_similarity: here both squared norms get an epsilon, and the product its root.
@@ -84,14 +85,15 @@ def triplet_margin_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """max(d(anchor, positive) - d(anchor, negative) + margin, 0) with the p-norm distance; reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
-            f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            "dimensions, but got: "
             f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
 
@@ -110,7 +112,7 @@ def triplet_margin_with_distance_loss(
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """triplet_margin_loss with any distance function."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -128,7 +130,7 @@ def _triplet(
     margin: float,
     swap: bool,
     reduction: str,
-) -> Tensor:
+) -> Any:
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = far.minimum(distance(positive, negative))
@@ -144,7 +146,7 @@ def multi_margin_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """Sum over wrong classes i of max(margin - x[target] + x[i], 0)^p / number of classes; reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
@@ -156,7 +158,8 @@ def multi_margin_loss(
     y = target.reshape(-1)
     if x.dim() != 2 or y.shape[0] != x.shape[0]:
         raise RuntimeError(
-            f"multi_margin_loss: inconsistent target size {list(target.shape)} for an input of size {list(input.shape)}"
+            f"multi_margin_loss: inconsistent target size {list(target.shape)} for an input of size "
+            f"{list(input.shape)}"
         )
     classes = x.shape[1]
     column = y.unsqueeze(1)
@@ -177,12 +180,13 @@ def multilabel_margin_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """Sum over targets j and others i of max(1 - (x[j] - x[i]), 0) / classes; a row's targets end at a -1."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     if input.shape != target.shape or input.dim() not in (1, 2):
         raise RuntimeError(
-            f"multilabel_margin_loss: inconsistent target size {list(target.shape)} for input size {list(input.shape)}"
+            f"multilabel_margin_loss: inconsistent target size {list(target.shape)} for input size "
+            f"{list(input.shape)}"
         )
     x = input.unsqueeze(0) if input.dim() == 1 else input
     y = target.unsqueeze(0) if target.dim() == 1 else target
@@ -205,7 +209,7 @@ def multilabel_soft_margin_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
     """Mean over classes of the binary cross entropy of sigmoid(input); reduced over the rest."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     loss = target * softplus_of(-input) + (1 - target) * softplus_of(input)

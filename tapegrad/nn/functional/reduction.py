@@ -20,7 +20,8 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     else:
         chosen = "mean" if average else "sum"
     warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.", stacklevel=3
+        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.",
+        stacklevel=3,
     )
     return chosen
 
@@ -55,7 +56,8 @@ def warn_sizes(name: str, input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
         warnings.warn(
             f"{name}: using a target size ({tuple(target.shape)}) that is different to the input size "
-            f"({tuple(input.shape)}). This will likely lead to incorrect results due to broadcasting. Please ensure "
+            f"({tuple(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure "
             "they have the same size.",
             stacklevel=3,
         )

@@ -36,42 +36,42 @@ class _InPlace(Module):
 class ReLU(_InPlace):
     """max(x, 0)"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.relu(input, inplace=self.inplace)
 
 
 class ReLU6(_InPlace):
     """min(max(x, 0), 6)"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.relu6(input, inplace=self.inplace)
 
 
 class SELU(_InPlace):
     """Scaled ELU with the constants that keep mean 0 and variance 1."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.selu(input, self.inplace)
 
 
 class SiLU(_InPlace):
     """x * sigmoid(x), also called swish."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_InPlace):
     """x * tanh(softplus(x))"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.mish(input, inplace=self.inplace)
 
 
 class Hardswish(_InPlace):
     """x * relu6(x + 3) / 6"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -81,7 +81,7 @@ class Hardswish(_InPlace):
 class Hardsigmoid(_InPlace):
     """relu6(x + 3) / 6"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -91,42 +91,42 @@ class Hardsigmoid(_InPlace):
 class Sigmoid(_Plain):
     """1 / (1 + exp(-x))"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.sigmoid(input)
 
 
 class Tanh(_Plain):
     """Hyperbolic tangent."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.tanh(input)
 
 
 class LogSigmoid(_Plain):
     """log(sigmoid(x))"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.logsigmoid(input)
 
 
 class Softsign(_Plain):
     """x / (1 + |x|)"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.softsign(input)
 
 
 class Tanhshrink(_Plain):
     """x - tanh(x)"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.tanhshrink(input)
 
 
 class Softmax2d(_Plain):
     """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
@@ -141,7 +141,7 @@ class Threshold(Module):
         self.value = value
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -158,7 +158,7 @@ class RReLU(Module):
         self.upper = upper
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -181,7 +181,9 @@ class Hardtanh(Module):
         for old, new in ((min_value, "min_val"), (max_value, "max_val")):
             if old is not None:
                 warnings.warn(
-                    f"keyword argument `{new}ue` is deprecated and rename to `{new}`", FutureWarning, stacklevel=2
+                    f"keyword argument `{new}ue` is deprecated and rename to `{new}`",
+                    FutureWarning,
+                    stacklevel=2,
                 )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
@@ -189,7 +191,7 @@ class Hardtanh(Module):
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val must be larger than min_val, got {self.max_val} <= {self.min_val}")
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -205,7 +207,7 @@ class ELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -215,7 +217,7 @@ class ELU(Module):
 class CELU(ELU):
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))"""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.celu(input, self.alpha, self.inplace)
 
 
@@ -227,7 +229,7 @@ class LeakyReLU(Module):
         self.negative_slope = negative_slope
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -238,7 +240,11 @@ class PReLU(Module):
     """Leaky ReLU whose slope is learned: one for all channels, or one per channel (dimension 1)."""
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: dtypes.dtype | None = None
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Any = None,
+        dtype: dtypes.dtype | None = None,
     ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
@@ -250,7 +256,7 @@ class PReLU(Module):
         """All slopes to the initial one."""
         init.constant_(self.weight, self.init)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -264,7 +270,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -278,7 +284,7 @@ class GLU(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -293,7 +299,7 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -307,7 +313,7 @@ class Hardshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -321,7 +327,7 @@ class Softshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -339,7 +345,7 @@ class Softmax(Module):
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.softmax(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
@@ -353,7 +359,7 @@ class Softmin(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.softmin(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
@@ -367,7 +373,7 @@ class LogSoftmax(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:

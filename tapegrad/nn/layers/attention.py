@@ -36,7 +36,8 @@ class MultiheadAttention(Module):
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
+                f"num_heads={num_heads} "
                 "instead"
             )
         super().__init__()
@@ -64,7 +65,9 @@ class MultiheadAttention(Module):
         for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight") if same else ("in_proj_weight",):
             self.register_parameter(name, None)
         self.register_parameter("in_proj_bias", made(3 * embed_dim) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
         self.bias_k = made(1, 1, embed_dim) if add_bias_kv else None
         self.bias_v = made(1, 1, embed_dim) if add_bias_kv else None
         self.add_zero_attn = add_zero_attn
@@ -78,7 +81,9 @@ class MultiheadAttention(Module):
                 init.xavier_uniform_(weight)
         if self.in_proj_bias is not None:
             init.constant_(self.in_proj_bias, 0.0)
-            init.constant_(self.out_proj.bias, 0.0)
+            bias = self.out_proj.bias
+            if bias is not None:
+                init.constant_(bias, 0.0)
         if self.bias_k is not None:
             init.xavier_normal_(self.bias_k)
         if self.bias_v is not None:
@@ -144,5 +149,3 @@ class MultiheadAttention(Module):
                 wide = key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
                 merged = merged + wide
         return merged, kind
-
-

@@ -103,7 +103,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         tracks = self.training and self.track_running_stats
@@ -154,7 +154,9 @@ class SyncBatchNorm(_BatchNorm):
     dims = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("SyncBatchNorm needs several processes, which tapegrad does not have: use BatchNorm1d/2d/3d")
+        raise RuntimeError(
+            "SyncBatchNorm needs several processes, which tapegrad does not have: use BatchNorm1d/2d/3d"
+        )
 
 
 class _InstanceNorm(_NormBase):
@@ -172,12 +174,15 @@ class _InstanceNorm(_NormBase):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         self._check_input_dim(input)
         without_batch = input.dim() == self.dims[0]
         channels = input.shape[0 if without_batch else 1]
         if channels != self.num_features and self.affine:
-            raise ValueError(f"expected input's size at dim={0 if without_batch else 1} to match num_features ({self.num_features}), but got: {channels}.")
+            raise ValueError(
+                f"expected input's size at dim={0 if without_batch else 1} to match num_features "
+                f"({self.num_features}), but got: {channels}."
+            )
         out = F.instance_norm(
             input.unsqueeze(0) if without_batch else input,
             self.running_mean,

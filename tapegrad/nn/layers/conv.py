@@ -58,7 +58,9 @@ class _ConvNd(Module):
             if padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {set(PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+            raise ValueError(
+                f"padding_mode must be one of {set(PADDING_MODES)}, but got padding_mode='{padding_mode}'"
+            )
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.transposed = transposed
@@ -77,8 +79,8 @@ class _ConvNd(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def _both_sides(self) -> list[int]:
-        sides: list[int] = []
+    def _both_sides(self) -> list[Any]:
+        sides: list[Any] = []
         for i in reversed(range(self.dims)):
             if self.padding == "valid":
                 sides += [0, 0]
@@ -100,7 +102,9 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
         if self.padding != (0,) * len(self.kernel_size):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * len(self.kernel_size):
@@ -147,10 +151,10 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return self._conv_forward(input, self.weight, self.bias)
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         conv = (F.conv1d, F.conv2d, F.conv3d)[self.dims - 1]
         padding = self.padding
         if self.padding_mode != "zeros":
@@ -211,7 +215,7 @@ class _ConvTranspose(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, output_size: Any = None) -> Any:
         conv = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.dims - 1]
         output_padding = self.output_padding if output_size is None else self._fitting(input, output_size)
         return conv(
@@ -234,7 +238,8 @@ class _ConvTranspose(_ConvNd):
             wanted = wanted[spatial:]
         if len(wanted) != n:
             raise ValueError(
-                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {n + spatial} elements "
+                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {n + spatial} "
+                "elements "
                 f"(got {len(wanted)})"
             )
         sizes = []

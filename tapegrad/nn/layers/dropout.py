@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...tensor import Tensor
 from .. import functional as F
 from ..module import Module
@@ -22,40 +24,40 @@ class _Dropout(Module):
 class Dropout(_Dropout):
     """In training, zeroes each element with probability p and scales the rest by 1 / (1 - p)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_Dropout):
     """Dropout of whole channels of (N, C, L) or (C, L)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_Dropout):
     """Dropout of whole channels of (N, C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_Dropout):
     """Dropout of whole channels of (N, C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
     """Dropout for SELU networks: keeps mean 0 and variance 1."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 class FeatureAlphaDropout(_Dropout):
     """AlphaDropout of whole channels."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

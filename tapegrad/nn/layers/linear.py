@@ -57,16 +57,18 @@ class Linear(Module):
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         # Straight from the table of parameters, which saves the detour over __getattr__; a
         # parametrization takes them out of the table.
         own = self._parameters
-        weight = own["weight"] if "weight" in own else self.weight
-        bias = own["bias"] if "bias" in own else self.bias
+        weight = own["weight"] if "weight" in own else self.weight  # noqa: SIM401 - only read if needed
+        bias = own["bias"] if "bias" in own else self.bias  # noqa: SIM401
         return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -105,7 +107,7 @@ class Bilinear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+    def forward(self, input1: Tensor, input2: Tensor) -> Any:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:

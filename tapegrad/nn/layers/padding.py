@@ -20,7 +20,7 @@ class _Pad(Module):
         super().__init__()
         self.padding = ntuple(padding, 2 * self.dims)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -35,7 +35,7 @@ class _ConstantPad(_Pad):
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:

@@ -42,21 +42,27 @@ class MaxPool1d(_MaxPool):
     """Maximum over windows of (N, C, L) or (C, L)."""
 
     def forward(self, input: Tensor) -> Any:
-        return F.max_pool1d(input, self.kernel_size, self.stride, self.padding, self.dilation, **self._options())
+        return F.max_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, **self._options()
+        )
 
 
 class MaxPool2d(_MaxPool):
     """Maximum over windows of (N, C, H, W) or (C, H, W)."""
 
     def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation, **self._options())
+        return F.max_pool2d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, **self._options()
+        )
 
 
 class MaxPool3d(_MaxPool):
     """Maximum over windows of (N, C, D, H, W) or (C, D, H, W)."""
 
     def forward(self, input: Tensor) -> Any:
-        return F.max_pool3d(input, self.kernel_size, self.stride, self.padding, self.dilation, **self._options())
+        return F.max_pool3d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, **self._options()
+        )
 
 
 class _MaxUnpool(Module):
@@ -71,7 +77,7 @@ class _MaxUnpool(Module):
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
         unpool = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)[self.dims - 1]
         return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
@@ -112,7 +118,7 @@ class AvgPool1d(Module):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
@@ -156,19 +162,21 @@ class _AvgPool(Module):
 class AvgPool2d(_AvgPool):
     """Mean over windows of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.avg_pool2d(input, *self._options())
 
 
 class AvgPool3d(_AvgPool):
     """Mean over windows of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.avg_pool3d(input, *self._options())
 
 
 class _LPPool(Module):
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
@@ -185,21 +193,21 @@ class _LPPool(Module):
 class LPPool1d(_LPPool):
     """The p-norm over windows of (N, C, L) or (C, L)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool2d(_LPPool):
     """The p-norm over windows of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool3d(_LPPool):
     """The p-norm over windows of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -246,19 +254,19 @@ class _AdaptiveAvgPool(Module):
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Mean over as many windows as ``output_size`` asks for."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Mean over as many windows as ``output_size`` (H, W) asks for; None keeps a size."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Mean over as many windows as ``output_size`` (D, H, W) asks for; None keeps a size."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.adaptive_avg_pool3d(input, self.output_size)

@@ -100,9 +100,7 @@ def _backward(cell: Any, steps: list[Tensor], weights: Weights, first: State) ->
     state = tuple(s[:running] for s in first) if running < len(first[0]) else first
     for gates in reversed(steps):
         if len(gates) > running:
-            state = tuple(
-                shapes.cat([s, f[running : len(gates)]]) for s, f in zip(state, first, strict=True)
-            )
+            state = tuple(shapes.cat([s, f[running : len(gates)]]) for s, f in zip(state, first, strict=True))
             running = len(gates)
         state = cell(gates, state, weights)
         outputs.append(state[0])

@@ -67,7 +67,7 @@ class RNNBase(Module):
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[:directions]:
                 width = input_size if layer == 0 else out * directions
-                shapes_of = {"weight_ih": (rows, width), "weight_hh": (rows, out)}
+                shapes_of: dict[str, tuple[int, ...]] = {"weight_ih": (rows, width), "weight_hh": (rows, out)}
                 if bias:
                     shapes_of |= {"bias_ih": (rows,), "bias_hh": (rows,)}
                 if proj_size:
@@ -79,12 +79,15 @@ class RNNBase(Module):
                 self._all_weights.append(names)
         self.reset_parameters()
 
-    def _check_options(self, mode: str, hidden_size: int, num_layers: int, dropout: Any, proj_size: int) -> None:
+    def _check_options(
+        self, mode: str, hidden_size: int, num_layers: int, dropout: Any, proj_size: int
+    ) -> None:
         if mode not in GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+                "dropout should be a number in range [0, 1] representing the probability of an element "
+                "being zeroed"
             )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
@@ -128,9 +131,12 @@ class RNNBase(Module):
     # ---- running
 
     def _cell(self) -> Callable[..., State]:
-        return {"LSTM": recurrence.lstm, "GRU": recurrence.gru, "RNN_TANH": recurrence.tanh, "RNN_RELU": recurrence.relu}[
-            self.mode
-        ]
+        return {
+            "LSTM": recurrence.lstm,
+            "GRU": recurrence.gru,
+            "RNN_TANH": recurrence.tanh,
+            "RNN_RELU": recurrence.relu,
+        }[self.mode]
 
     def _run(self, data: Tensor, sizes: Sequence[int] | None, state: State) -> tuple[Tensor, State]:
         """All layers over steps (T, N, F), or packed (sum of lengths, F) with the sizes of its steps.
@@ -166,13 +172,16 @@ class RNNBase(Module):
             return tuple(like.new_zeros((layers, batch, w)) for w in widths)
         state = given if isinstance(given, tuple) else (given,)
         if len(state) != len(widths):
-            raise RuntimeError(f"{type(self).__name__}: expected a state of {len(widths)} tensors, got {len(state)}")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected a state of {len(widths)} tensors, got {len(state)}"
+            )
         ready = []
         for s, width in zip(state, widths, strict=True):
             wanted_dim = 3 if batched else 2
             if s.dim() != wanted_dim:
                 raise RuntimeError(
-                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx should also be {wanted_dim}-D but "
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx should also be "
+                    f"{wanted_dim}-D but "
                     f"got {s.dim()}-D tensor"
                 )
             s = s if batched else s.unsqueeze(1)
@@ -186,7 +195,9 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
-            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+            )
         batched = input.dim() == 3
         data = input if batched else input.unsqueeze(1)
         if batched and self.batch_first:
@@ -213,7 +224,8 @@ class RNNBase(Module):
             raise ValueError(f"input must have the type {self.weight_ih_l0.dtype}, got type {data.dtype}")
         if data.shape[-1] != self.input_size:
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{data.shape[-1]}"
             )
 
 

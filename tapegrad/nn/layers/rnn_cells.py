@@ -61,7 +61,9 @@ class RNNCellBase(Module):
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         if x.shape[1] != self.input_size:
-            raise RuntimeError(f"{name}: input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}")
+            raise RuntimeError(
+                f"{name}: input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}"
+            )
         if hx is None:
             zeros = x.new_zeros((x.shape[0], self.hidden_size))
             state: State = (zeros,) * self.states

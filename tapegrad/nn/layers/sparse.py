@@ -36,12 +36,16 @@ class _Table(Module):
         dtype: dtypes.dtype | None,
     ) -> None:
         if self.sparse:
-            raise RuntimeError(f"{type(self).__name__}: sparse=True is not supported: gradients are dense tensors here")
+            raise RuntimeError(
+                f"{type(self).__name__}: sparse=True is not supported: gradients are dense tensors here"
+            )
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError(f"padding_idx must be within num_embeddings ({num_embeddings}), got {padding_idx}")
+                raise AssertionError(
+                    f"padding_idx must be within num_embeddings ({num_embeddings}), got {padding_idx}"
+                )
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         if weight is None:
@@ -112,9 +116,15 @@ class Embedding(_Table):
             _freeze=freeze,
         )
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         return F.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
         )
 
     def extra_repr(self) -> str:
@@ -191,7 +201,7 @@ class EmbeddingBag(_Table):
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
-    ) -> Tensor:
+    ) -> Any:
         return F.embedding_bag(
             input,
             self.weight,

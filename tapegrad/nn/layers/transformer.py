@@ -63,7 +63,9 @@ class _Layer(Module):
 
     parts = 2
 
-    def _add_attention(self, d_model: int, nhead: int, dropout: float, batch_first: bool, made: dict[str, Any]) -> None:
+    def _add_attention(
+        self, d_model: int, nhead: int, dropout: float, batch_first: bool, made: dict[str, Any]
+    ) -> None:
         """The decoder's second attention comes here, before the feed-forward part."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -102,7 +104,7 @@ class TransformerEncoderLayer(_Layer):
         src_mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
-    ) -> Tensor:
+    ) -> Any:
         x = src
         if self.norm_first:
             x = x + self._self_attention(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
@@ -121,8 +123,12 @@ class TransformerDecoderLayer(_Layer):
 
     parts = 3
 
-    def _add_attention(self, d_model: int, nhead: int, dropout: float, batch_first: bool, made: dict[str, Any]) -> None:
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
+    def _add_attention(
+        self, d_model: int, nhead: int, dropout: float, batch_first: bool, made: dict[str, Any]
+    ) -> None:
+        self.multihead_attn = MultiheadAttention(
+            d_model, nhead, dropout=dropout, batch_first=batch_first, **made
+        )
 
     def forward(
         self,
@@ -134,7 +140,7 @@ class TransformerDecoderLayer(_Layer):
         memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Tensor:
+    ) -> Any:
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
@@ -202,7 +208,9 @@ class TransformerEncoder(Module):
 class TransformerDecoder(Module):
     """``num_layers`` copies of a decoder layer, and an optional norm at the end."""
 
-    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
+    ) -> None:
         super().__init__()
         self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
         self.num_layers = num_layers
@@ -256,18 +264,31 @@ class Transformer(Module):
         dtype: dtypes.dtype | None = None,
     ) -> None:
         super().__init__()
-        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first)
+        options = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+        )
         made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         if custom_encoder is not None:
             self.encoder = custom_encoder
         else:
             norm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-            self.encoder = TransformerEncoder(TransformerEncoderLayer(*options, **made), num_encoder_layers, norm)
+            self.encoder = TransformerEncoder(
+                TransformerEncoderLayer(*options, **made), num_encoder_layers, norm
+            )
         if custom_decoder is not None:
             self.decoder = custom_decoder
         else:
             norm = LayerNorm(d_model, eps=layer_norm_eps, **made)
-            self.decoder = TransformerDecoder(TransformerDecoderLayer(*options, **made), num_decoder_layers, norm)
+            self.decoder = TransformerDecoder(
+                TransformerDecoderLayer(*options, **made), num_decoder_layers, norm
+            )
         self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
@@ -295,11 +316,13 @@ class Transformer(Module):
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and tgt.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
             raise RuntimeError(
-                f"the batch number of src and tgt must be equal, got {src.shape[batch]} and {tgt.shape[batch]}"
+                f"the batch number of src and tgt must be equal, got {src.shape[batch]} and "
+                f"{tgt.shape[batch]}"
             )
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError(
-                f"the feature number of src and tgt must be equal to d_model ({self.d_model}), got {src.shape[-1]} "
+                f"the feature number of src and tgt must be equal to d_model ({self.d_model}), got "
+                f"{src.shape[-1]} "
                 f"and {tgt.shape[-1]}"
             )
         memory = self.encoder(
@@ -318,7 +341,9 @@ class Transformer(Module):
         return out
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: dtypes.dtype | None = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: Any = None, dtype: dtypes.dtype | None = None
+    ) -> Tensor:
         """A mask (sz, sz) that hides what comes later: -inf above the diagonal, 0 elsewhere."""
         kind = (dtypes.get_default_dtype() if dtype is None else dtype).numpy
         mask: Tensor = Tensor._make(np.triu(np.full((sz, sz), -np.inf, kind), 1))

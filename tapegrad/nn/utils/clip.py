@@ -33,8 +33,10 @@ def get_total_norm(
     total = np.array(_norm(norms, order), kind)
     if error_if_nonfinite and not np.isfinite(total):
         raise RuntimeError(
-            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. "
-            "To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot "
+            "be clipped. "
+            "To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
         )
     made: Tensor = Tensor._make(total)
     return made
@@ -45,7 +47,11 @@ def _norm(x: np.ndarray, order: float) -> float:
         return 0.0
     if order == 2.0:
         flat = x.reshape(-1)
-        return math.sqrt(float(np.dot(flat, flat)) if flat.dtype == np.float64 else float((flat.astype(np.float64) ** 2).sum()))
+        return math.sqrt(
+            float(np.dot(flat, flat))
+            if flat.dtype == np.float64
+            else float((flat.astype(np.float64) ** 2).sum())
+        )
     size = np.abs(x.astype(np.float64, copy=False))
     if math.isinf(order):
         return float(size.max() if order > 0 else size.min())
@@ -63,7 +69,7 @@ def clip_grads_with_norm_(
     """Scale the gradients by max_norm / total_norm if that is below 1."""
     factor = float(max_norm) / (float(total_norm) + 1e-6)
     # A NaN has to reach the gradients, as min would not let it.
-    factor = 1.0 if factor > 1.0 else factor
+    factor = min(factor, 1.0)
     if factor == 1.0:
         return
     for grad in _grads(parameters):

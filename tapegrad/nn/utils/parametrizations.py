@@ -32,7 +32,7 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Any:
         return weight_v * (weight_g / norm_except(weight_v, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,7 +89,7 @@ class _SpectralNorm(Module):
                 self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.t() @ self._u, dim=0, eps=self.eps))
 
-    def forward(self, weight: Tensor) -> Tensor:
+    def forward(self, weight: Tensor) -> Any:
         if weight.dim() == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)

@@ -53,22 +53,26 @@ class ParametrizationList(ModuleList):
                     start = module.right_inverse(start)
         if not isinstance(start, Tensor) and not isinstance(start, Sequence):
             raise ValueError(
-                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(start).__name__}"
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"{type(start).__name__}"
             )
         self.is_tensor = isinstance(start, Tensor)
-        self.ntensors = 1 if self.is_tensor else len(start)
-        if self.is_tensor:
+        self.ntensors = 1
+        if isinstance(start, Tensor):
             if start.dtype != original.dtype:
                 raise ValueError(
-                    f"When `right_inverse` outputs one tensor, it may not change the dtype: {start.dtype} instead of "
+                    f"When `right_inverse` outputs one tensor, it may not change the dtype: {start.dtype} "
+                    "instead of "
                     f"{original.dtype}"
                 )
             _keep(self, "original", start, original)
         else:
+            self.ntensors = len(start)
             for i, part in enumerate(start):
                 if not isinstance(part, Tensor):
                     raise ValueError(
-                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                        "Got element "
                         f"{i} of the sequence with type {type(part).__name__}."
                     )
                 _keep(self, f"original{i}", part, original)
@@ -83,12 +87,16 @@ class ParametrizationList(ModuleList):
         for what in ("dtype", "shape"):
             if getattr(made, what) != getattr(original, what):
                 raise ValueError(
-                    f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
+                    f"Registering a parametrization may not change the {what} of the tensor, unless "
+                    "`unsafe` flag is "
                     f"enabled: {getattr(original, what)} became {getattr(made, what)}"
                 )
 
     def _originals(self) -> list[Tensor]:
-        return [getattr(self, n) for n in (["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)])]
+        return [
+            getattr(self, n)
+            for n in (["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)])
+        ]
 
     def right_inverse(self, value: Tensor) -> None:
         """Set the originals so that the parametrized tensor becomes ``value``."""
@@ -97,7 +105,8 @@ class ParametrizationList(ModuleList):
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement right_inverse, so the tensor cannot "
+                        f"parametrization {type(module).__name__} does not implement right_inverse, so the "
+                        "tensor cannot "
                         "be assigned"
                     )
                 start = module.right_inverse(start)
@@ -134,8 +143,8 @@ def register_parametrization(
 ) -> Module:
     """Compute the parameter or buffer ``tensor_name`` of ``module`` by ``parametrization`` from now on.
 
-    ``parametrization.forward`` maps the original tensor to the value; ``right_inverse``, if there is one, maps a
-    value to an original. Unless ``unsafe``, shape and dtype must stay as they are.
+    ``parametrization.forward`` maps the original tensor to the value; ``right_inverse``, if there is one,
+    maps a value to an original. Unless ``unsafe``, shape and dtype must stay as they are.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -143,7 +152,8 @@ def register_parametrization(
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
         raise ValueError(
-            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
         )
     original = getattr(module, tensor_name)
     made = ParametrizationList([parametrization], original, unsafe=unsafe)
@@ -163,15 +173,22 @@ def _stack(module: Module, name: str, parametrization: Module, unsafe: bool) -> 
     if not unsafe:
         with no_grad():
             changed = parametrization(value)
-            if not isinstance(changed, Tensor) or changed.dtype != value.dtype or changed.shape != value.shape:
+            if (
+                not isinstance(changed, Tensor)
+                or changed.dtype != value.dtype
+                or changed.shape != value.shape
+            ):
                 raise ValueError(
-                    "Registering a parametrization may not change the dtype or shape of the tensor, unless the `unsafe` "
+                    "Registering a parametrization may not change the dtype or shape of the tensor, unless "
+                    "the `unsafe` "
                     "flag is enabled."
                 )
             if hasattr(parametrization, "right_inverse"):
                 back = parametrization.right_inverse(changed)
                 if not isinstance(back, Tensor) or back.dtype != value.dtype or back.shape != value.shape:
-                    raise ValueError("parametrization.right_inverse must return a tensor of the same shape and dtype")
+                    raise ValueError(
+                        "parametrization.right_inverse must return a tensor of the same shape and dtype"
+                    )
     held.append(parametrization)
     held.unsafe |= unsafe
 
@@ -181,7 +198,8 @@ def _inject_class(module: Module) -> None:
 
     def refuse(self: Any) -> Any:
         raise RuntimeError(
-            "Serialization of parametrized modules is only supported through state_dict(), because their class is made "
+            "Serialization of parametrized modules is only supported through state_dict(), because their "
+            "class is made "
             "at run time"
         )
 
@@ -245,7 +263,8 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         original = Parameter(value, requires_grad=tracked) if list(held.parameters(recurse=False)) else value
     else:
         raise ValueError(
-            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in "
+            "terms of a "
             "sequence of tensors."
         )
     delattr(type(module), tensor_name)

@@ -86,16 +86,21 @@ def pack_padded_sequence(
         input = input.transpose(0, 1)
     steps, batch = int(input.shape[0]), int(input.shape[1])
     if sizes.shape != (batch,):
-        raise RuntimeError(f"pack_padded_sequence: expected {batch} lengths, one per sequence, got shape {list(sizes.shape)}")
+        raise RuntimeError(
+            f"pack_padded_sequence: expected {batch} lengths, one per sequence, got shape {list(sizes.shape)}"
+        )
     if sizes.size and sizes.min() <= 0:
         raise RuntimeError("pack_padded_sequence: the length of all samples has to be greater than 0")
     if sizes.size and sizes.max() > steps:
-        raise RuntimeError(f"pack_padded_sequence: a length of {sizes.max()} is more than the {steps} steps of the input")
+        raise RuntimeError(
+            f"pack_padded_sequence: a length of {sizes.max()} is more than the {steps} steps of the input"
+        )
     order: Tensor | None = None
     if enforce_sorted:
         if (np.diff(sizes) > 0).any():
             raise RuntimeError(
-                "pack_padded_sequence: `lengths` must be sorted in decreasing order when `enforce_sorted` is True; "
+                "pack_padded_sequence: `lengths` must be sorted in decreasing order when `enforce_sorted` "
+                "is True; "
                 "pass enforce_sorted=False to have the sequences sorted"
             )
     else:
@@ -143,13 +148,15 @@ def pad_sequence(
     batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",
-) -> Tensor:
+) -> Any:
     """One batch (T, B, ...), or (B, T, ...) if ``batch_first``, from sequences (L_i, ...)."""
     items = list(sequences)
     if not items:
         raise RuntimeError("pad_sequence: received an empty list of sequences")
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"pad_sequence: padding_side should be either 'left' or 'right', got {padding_side!r}")
+        raise RuntimeError(
+            f"pad_sequence: padding_side should be either 'left' or 'right', got {padding_side!r}"
+        )
     longest = max(int(s.shape[0]) for s in items)
     padded = []
     for s in items:

@@ -36,7 +36,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", rate.clone() if isinstance(rate, Tensor) else rate)
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming a scheduler with "
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming a scheduler "
+                    "with "
                     "last_epoch >= 0: load the optimizer's state first, or start with last_epoch=-1"
                 )
         self.base_lrs = rates(optimizer, "initial_lr")
@@ -73,7 +74,8 @@ class LRScheduler:
         replaced = "step" in self.optimizer.__dict__
         if self._step_count == 1 and not replaced and not getattr(self.optimizer, "_stepped", False):
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order, "
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the "
+                "opposite order, "
                 "else the first value of the schedule is skipped.",
                 UserWarning,
                 stacklevel=2,
@@ -131,7 +133,10 @@ class Schedule(LRScheduler):
         """The rates for ``last_epoch``; called by ``step``."""
         self._warn_outside()
         groups = self.optimizer.param_groups
-        return [self._next(group["lr"], base, i) for i, (group, base) in enumerate(zip(groups, self.base_lrs, strict=True))]
+        return [
+            self._next(group["lr"], base, i)
+            for i, (group, base) in enumerate(zip(groups, self.base_lrs, strict=True))
+        ]
 
     def _next(self, lr: Rate, base: Rate, index: int) -> Rate:
         raise NotImplementedError
@@ -163,10 +168,17 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * len(groups)
     if len(value) != len(groups):
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups: expected {len(groups)}, got {len(value)}")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups: expected {len(groups)}, got "
+            f"{len(value)}"
+        )
     return list(value)
 
 
 def own_state(fn: Any) -> dict[str, Any] | None:
     """The attributes of a callable object, to be saved; None for plain functions, which have none."""
-    return dict(fn.__dict__) if hasattr(fn, "__dict__") and type(fn).__name__ not in ("function", "method") else None
+    return (
+        dict(fn.__dict__)
+        if hasattr(fn, "__dict__") and type(fn).__name__ not in ("function", "method")
+        else None
+    )

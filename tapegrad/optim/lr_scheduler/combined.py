@@ -21,11 +21,13 @@ class _Combined(LRScheduler):
                 raise TypeError(f"{name} at index {i} should have `optimizer` as its attribute.")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{name} does not support `ReduceLROnPlateau`, whose step needs a metric, but got one at index {i}."
+                    f"{name} does not support `ReduceLROnPlateau`, whose step needs a metric, but got one "
+                    f"at index {i}."
                 )
             if scheduler.optimizer is not optimizer:
                 raise ValueError(
-                    f"{name} expects all schedulers to belong to the same optimizer, but the one at index {i} belongs "
+                    f"{name} expects all schedulers to belong to the same optimizer, but the one at index "
+                    f"{i} belongs "
                     "to another one."
                 )
 
@@ -53,8 +55,10 @@ class SequentialLR(_Combined):
         self._check(optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
+                "of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of "
+                "milestones to be "
                 f"equal to {len(milestones)}"
             )
         self._schedulers = schedulers

@@ -28,7 +28,8 @@ def _start_momentum(optimizer: Optimizer, bases: list[float], tops: list[float])
 def _check_momentum(optimizer: Optimizer) -> None:
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(
-            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled: pass cycle_momentum=False"
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled: pass "
+            "cycle_momentum=False"
         )
 
 
@@ -38,9 +39,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        if not isinstance(T_0, int) or T_0 <= 0:
+        if type(T_0) is not int or T_0 <= 0:
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
-        if not isinstance(T_mult, int) or T_mult < 1:
+        if type(T_mult) is not int or T_mult < 1:
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
         if not isinstance(eta_min, (float, int)):
             raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
@@ -139,13 +140,13 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
-    def scale_fn(self, x: float) -> float:
+    def scale_fn(self, x: float) -> Any:
         """The height of the cycle number, or of the step number, x."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
             return 1.0
-        return 1 / (2.0 ** (x - 1)) if self.mode == "triangular2" else self.gamma**x
+        return 1 / float(2.0 ** (x - 1)) if self.mode == "triangular2" else float(self.gamma**x)
 
     def get_lr(self) -> list[Rate]:
         """The rates for ``last_epoch``; sets the momentum as well."""
@@ -202,14 +203,18 @@ class OneCycleLR(LRScheduler):
         check_optimizer(optimizer)
         self.optimizer = optimizer
         self.total_steps = _total(total_steps, epochs, steps_per_epoch)
-        if not isinstance(pct_start, float) or pct_start < 0 or pct_start > 1:
+        if type(pct_start) is not float or pct_start < 0 or pct_start > 1:
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
-            for top, group in zip(per_group("max_lr", optimizer, max_lr), optimizer.param_groups, strict=True):
+            for top, group in zip(
+                per_group("max_lr", optimizer, max_lr), optimizer.param_groups, strict=True
+            ):
                 group["initial_lr"] = top / div_factor
                 group["max_lr"] = top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -232,7 +237,9 @@ class OneCycleLR(LRScheduler):
         self._warn_outside()
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
+            )
         begin = 0.0
         phase = self._schedule_phases[-1]
         for candidate in self._schedule_phases:

@@ -68,7 +68,9 @@ class ReduceLROnPlateau(LRScheduler):
         current = float(metrics)
         if epoch is not None:
             warnings.warn(
-                "The epoch parameter of `scheduler.step()` is deprecated; call it without.", UserWarning, stacklevel=2
+                "The epoch parameter of `scheduler.step()` is deprecated; call it without.",
+                UserWarning,
+                stacklevel=2,
             )
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
@@ -90,7 +92,8 @@ class ReduceLROnPlateau(LRScheduler):
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
                 raise RuntimeError(
-                    f"the optimizer has {len(groups)} param groups, but ReduceLROnPlateau was given {len(self.min_lrs)} "
+                    f"the optimizer has {len(groups)} param groups, but ReduceLROnPlateau was given "
+                    f"{len(self.min_lrs)} "
                     "values of min_lr; set `min_lrs` to one value per group"
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)

@@ -69,7 +69,9 @@ class _ByFormula(Schedule):
 class StepLR(_ByFormula):
     """Times ``gamma`` every ``step_size`` epochs."""
 
-    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -92,7 +94,9 @@ class MultiStepLR(_ByFormula):
         super().__init__(optimizer, last_epoch)
 
     def _next(self, lr: Rate, base: Rate, index: int) -> Rate:
-        return lr * self.gamma ** self.milestones[self.last_epoch] if self.last_epoch in self.milestones else lr
+        return (
+            lr * self.gamma ** self.milestones[self.last_epoch] if self.last_epoch in self.milestones else lr
+        )
 
     def _at(self, base: Rate) -> Rate:
         return base * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -131,7 +135,9 @@ class LinearLR(_ByFormula):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor = start_factor
@@ -206,4 +212,6 @@ class CosineAnnealingLR(_ByFormula):
         return now / before * (lr - self.eta_min) + self.eta_min
 
     def _at(self, base: Rate) -> Rate:
-        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return (
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        )

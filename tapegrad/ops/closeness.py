@@ -1,0 +1,107 @@
+"""Questions with a yes or no: are tensors equal or close, and what is the sign of a number."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..fastpath import elementwise
+from ..kernels import formula
+from ..kernels.formula import Scalar
+from ..tape import Value
+from .convert import to_dtype
+from .inplace import elementwise_inplace
+from .maths import sign
+from .reduce import all as every
+
+__all__ = ["isclose", "allclose", "equal", "signbit", "sgn", "isreal", "isneginf", "isposinf", "is_nonzero"]
+
+_copysign = formula.function("copysign")
+
+
+@elementwise(kind="compare", name="isclose")
+def close(input, other, *, rtol, atol, equal_nan):
+    """Whether |input - other| <= atol + rtol * |other|."""
+    same = (input == other) | ((input != input) & (other != other) & (equal_nan != 0))
+    away = abs(input - other)
+    return same | ((away <= abs(rtol * other) + atol) & (away < math.inf))
+
+
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether |input - other| <= atol + rtol * |other|, elementwise; infinities are close to themselves."""
+    for name, x in (("input", input), ("other", other)):
+        if not isinstance(x, Value):
+            raise TypeError(f"isclose(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    a, b = dtypes.of(input._array), dtypes.of(other._array)
+    if a is not b:
+        raise RuntimeError(f"{a.short} did not match {b.short}")
+    if rtol < 0:
+        raise RuntimeError(f"rtol must be greater than or equal to zero, but got {rtol}")
+    if atol < 0:
+        raise RuntimeError(f"atol must be greater than or equal to zero, but got {atol}")
+    if not a.is_floating_point:
+        input, other = to_dtype(input, dtypes.float64), to_dtype(other, dtypes.float64)
+    return close(input, other, rtol=float(rtol), atol=float(atol), equal_nan=float(equal_nan))
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close."""
+    return bool(every(isclose(input, other, rtol, atol, equal_nan))._array)
+
+
+def equal(input: Any, other: Any) -> bool:
+    """Whether both have the same shape and the same elements."""
+    for name, x in (("input", input), ("other", other)):
+        if not isinstance(x, Value):
+            raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    return np.array_equal(input._array, other._array)
+
+
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element of a tensor is not zero; RuntimeError for more than one."""
+    return bool(input)
+
+
+@elementwise(kind="compare")
+def signbit(input):
+    """Whether the sign is minus, also that of -0."""
+    if type(input) is Scalar and input.char in "fd":
+        return _copysign(input * 0 + 1, input) < 0
+    return input != input if type(input) is Scalar and input.char in "?B" else input < 0
+
+
+@elementwise(kind="compare")
+def isneginf(input):
+    """Whether input is minus infinity."""
+    return input == -math.inf if type(input) is Scalar and input.char in "fd" else input != input
+
+
+@elementwise(kind="compare")
+def isposinf(input):
+    """Whether input is plus infinity."""
+    return input == math.inf if type(input) is Scalar and input.char in "fd" else input != input
+
+
+@elementwise(kind="compare")
+def isreal(input):
+    """Whether input is a real number: all are."""
+    return (input == input) | (input != input)
+
+
+@elementwise(input=lambda g: g * 0)
+def sgn(input):
+    """-1, 0 or 1."""
+    return sign(input)
+
+
+class ClosenessMethods:
+    """a.isclose(b), a.equal(b), ..."""
+
+    __slots__ = ()
+
+    isclose, allclose, equal, is_nonzero = isclose, allclose, equal, is_nonzero
+    signbit, sgn, isreal, isneginf, isposinf = signbit, sgn, isreal, isneginf, isposinf
+    sgn_ = elementwise_inplace(sgn)

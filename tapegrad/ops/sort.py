@@ -1,0 +1,217 @@
+"""Order: sort, argsort, topk, and the order statistics median, kthvalue, mode and quantile.
+
+NaN counts as larger than every number. Sorting is always stable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+from ..op import KernelOp, kernel_op
+from .along import add_along, taken_along
+from .axes import final_shape, numpy_names
+from .dims import wrap_dim
+from .extrema import back_to_place, dim_with_elements, into_pair, shared
+from .out import into
+
+__all__ = ["sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode"]
+
+
+def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    """Indices that sort along dim; equal elements stay in order."""
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable")
+    backwards = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
+    return np.ascontiguousarray(x.shape[dim] - 1 - np.flip(backwards, dim))
+
+
+# -- sort and topk -------------------------------------------------------------------------------------
+
+
+def _places_rule(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
+    return add_along(gs[0], indices, shape=x_shape, dim=dim)
+
+
+@kernel_op(x=_places_rule, outputs=("values", "indices"), name="sort")
+def sorted_along(x, *, dim, descending):
+    """The elements in order along a dimension, and where they were."""
+    indices = _order(x, dim, descending)
+    return taken_along(x, indices, dim), indices
+
+
+@kernel_op(name="argsort")
+def order_along(x, *, dim, descending):
+    """The indices that sort along a dimension."""
+    return _order(x, dim, descending)
+
+
+@kernel_op(x=_places_rule, outputs=("values", "indices"), name="topk")
+def top_along(x, *, k, dim, largest):
+    """The k largest (or smallest) elements along a dimension in order, and where they were."""
+    indices = _order(x, dim, largest)
+    if x.ndim:
+        indices = np.ascontiguousarray(indices[(*[slice(None)] * dim, slice(k))])
+    return taken_along(x, indices, dim), indices
+
+
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+    """The elements in order along a dimension and their indices, as (values, indices)."""
+    d = wrap_dim(dim, input._array.ndim)
+    return into_pair(sorted_along(input, dim=d, descending=bool(descending)), out, "sort")
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """The indices that sort along a dimension."""
+    return order_along(input, dim=wrap_dim(dim, input._array.ndim), descending=bool(descending))
+
+
+def msort(input: Any, *, out: Any = None) -> Any:
+    """Sorted along the first dimension."""
+    return into(sort(input, 0)[0], out, "msort")
+
+
+def topk(
+    input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> Any:
+    """The k largest (or smallest) elements along a dimension and their indices, as (values, indices)."""
+    x = input._array
+    d = wrap_dim(dim, x.ndim)
+    if not 0 <= k <= (x.shape[d] if x.ndim else 1):
+        raise RuntimeError(f"selected index k out of range: k is {k}, dimension {d} has {x.shape[d] if x.ndim else 1} elements")
+    return into_pair(top_along(input, k=int(k), dim=d, largest=bool(largest)), out, "topk")
+
+
+# -- order statistics ----------------------------------------------------------------------------------
+
+
+def _ranked(x: np.ndarray, dim: int, rank: Any, shape: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The element of a rank (a number, or one per lane) along dim, and its index."""
+    if not x.ndim:
+        return x.copy(), np.zeros((), np.int64)
+    order = np.argsort(x, axis=dim, kind="stable")
+    kept = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
+    indices = taken_along(order, np.ascontiguousarray(np.broadcast_to(rank, kept)), dim)
+    return taken_along(x, indices, dim).reshape(shape), indices.reshape(shape)
+
+
+def _median(x: np.ndarray, dim: int, shape: Any, skip_nan: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The lower median; a NaN is the median of its lane, unless NaN are skipped."""
+    n = x.shape[dim] if x.ndim else 1
+    rank: Any = (n - 1) // 2
+    if x.dtype.kind == "f" and x.ndim:
+        bad = np.isnan(x)
+        if skip_nan:
+            rank = np.maximum(n - bad.sum(axis=dim, keepdims=True) - 1, 0) // 2
+        elif bad.any():
+            # Sorted to the end, the first NaN first.
+            missing = bad.sum(axis=dim, keepdims=True)
+            rank = np.where(missing > 0, n - missing, rank)
+    return _ranked(x, dim, rank, shape)
+
+
+_PLACED = {"x": back_to_place}
+_PAIR = ("values", "indices")
+
+
+@kernel_op(x=back_to_place, outputs=_PAIR, name="kthvalue")
+def ranked_along(x, *, k, dim, shape):
+    """The k-th smallest element along a dimension, and its index."""
+    return _ranked(x, dim, k - 1, shape)
+
+
+def _median_along(skip_nan: bool) -> Any:
+    def forward(x: np.ndarray, *, dim: int, shape: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The lower median along a dimension, and its index."""
+        return _median(x, dim, shape, skip_nan)
+
+    return forward
+
+
+def _median_of(skip_nan: bool) -> Any:
+    def forward(x: np.ndarray, *, dims: Any) -> np.ndarray:
+        """The lower median of all elements."""
+        if not x.size:
+            return np.full((), np.nan, x.dtype)
+        return _median(x.reshape(-1), 0, (), skip_nan)[0]
+
+    return forward
+
+
+_SHARED = {"x": lambda g, x, out, dims: shared(g, x, out, dims)}
+median_along = KernelOp(_median_along(False), _PLACED, _PAIR, {}, "MedianBackward1", "median")
+nanmedian_along = KernelOp(_median_along(True), _PLACED, _PAIR, {}, "NanmedianBackward1", "nanmedian")
+median_of = KernelOp(_median_of(False), _SHARED, ("out",), {}, "MedianBackward0", "median")
+nanmedian_of = KernelOp(_median_of(True), _SHARED, ("out",), {}, "NanmedianBackward0", "nanmedian")
+
+
+@kernel_op(x=back_to_place, outputs=_PAIR, name="mode")
+def mode_along(x, *, dim, shape):
+    """The smallest of the most frequent elements along a dimension, and the last place where it is."""
+    if not x.ndim:
+        return x.copy(), np.zeros((), np.int64)
+    n = x.shape[dim]
+    order = np.moveaxis(_order(x, dim, False), dim, -1)
+    lanes = np.take_along_axis(np.moveaxis(x, dim, -1), order, -1)
+    # The length of the run of equal elements that ends at each place.
+    at = np.arange(n)
+    starts = np.where(np.concatenate([np.ones((*lanes.shape[:-1], 1), bool), lanes[..., 1:] != lanes[..., :-1]], -1), at, 0)
+    length = at - np.maximum.accumulate(starts, -1)
+    place = np.argmax(length, -1)[..., None]
+    values, indices = np.take_along_axis(lanes, place, -1), np.take_along_axis(order, place, -1)
+    return np.ascontiguousarray(values).reshape(shape), np.ascontiguousarray(indices).reshape(shape)
+
+
+def _lane_shape(x: np.ndarray, dim: int, keepdim: bool) -> tuple[int, ...]:
+    return final_shape(x.shape, (dim,) if x.ndim else (), keepdim)
+
+
+@numpy_names
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The k-th smallest element along a dimension and its index, as (values, indices); k counts from 1."""
+    x = input._array
+    d = dim_with_elements(x, dim, "kthvalue")
+    if not 1 <= k <= (x.shape[d] if x.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
+    return into_pair(ranked_along(input, k=int(k), dim=d, shape=_lane_shape(x, d, keepdim)), out, "kthvalue")
+
+
+def _median_face(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool, out: Any, name: str) -> Any:
+    x = input._array
+    if dim is None:
+        return into(whole(input, dims=tuple(range(x.ndim))), out, name)
+    d = dim_with_elements(x, dim, name)
+    return into_pair(along(input, dim=d, shape=_lane_shape(x, d, keepdim)), out, name)
+
+
+@numpy_names
+def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median (of two middle elements the lower), or along a dimension (values, indices); NaN if there is one."""
+    return _median_face(median_of, median_along, input, dim, keepdim, out, "median")
+
+
+@numpy_names
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median of what is not NaN, or along a dimension (values, indices)."""
+    return _median_face(nanmedian_of, nanmedian_along, input, dim, keepdim, out, "nanmedian")
+
+
+@numpy_names
+def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The most frequent element along a dimension (the smallest of several) and its index, as (values, indices)."""
+    x = input._array
+    d = dim_with_elements(x, dim, "mode")
+    return into_pair(mode_along(input, dim=d, shape=_lane_shape(x, d, keepdim)), out, "mode")
+
+
+class SortMethods:
+    """a.sort(), a.topk(3), a.median(), ..."""
+
+    __slots__ = ()
+
+    sort, argsort, msort, topk = sort, argsort, msort, topk
+    kthvalue, median, nanmedian, mode = kthvalue, median, nanmedian, mode
