@@ -37,10 +37,15 @@ _SOURCES = pathlib.Path(__file__).parent
 
 
 @once
-def stamp() -> str:
-    """Hash of everything that compiled code depends on besides its own label."""
+def stamp(generated: bool) -> str:
+    """Hash of everything that compiled code depends on besides its own label.
+
+    A generated kernel holds its own text and calls nothing but the functions of scalar*.py; any other one may
+    call whatever the kernel modules define.
+    """
     digest = hashlib.sha256()
-    for path in sorted(_SOURCES.glob("*.py")):
+    patterns = ("jit.py", "scalar*.py") if generated else ("*.py",)
+    for path in sorted(p for pattern in patterns for p in _SOURCES.glob(pattern)):
         digest.update(path.name.encode() + path.read_bytes())
     for fact in (
         numba.__version__,
@@ -59,9 +64,9 @@ def stamp() -> str:
 
 
 @once
-def folder() -> pathlib.Path | None:
+def folder(generated: bool) -> pathlib.Path | None:
     """The stamped folder, or None (after one warning) if it cannot be used."""
-    path = config.cache_dir / stamp()
+    path = config.cache_dir / stamp(generated)
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -86,14 +91,14 @@ def _warn_damaged(path: pathlib.Path, reason: str) -> None:
     )
 
 
-def _file(label: str) -> pathlib.Path | None:
-    base = folder()
+def _file(label: str, generated: bool) -> pathlib.Path | None:
+    base = folder(generated)
     return None if base is None else base / f"{label}.bin"
 
 
-def load(label: str) -> CompileResult | None:
+def load(label: str, generated: bool) -> CompileResult | None:
     """The compiled function of that label, or None if it is not (or no longer) there."""
-    path = _file(label)
+    path = _file(label, generated)
     if path is None:
         return None
     try:
@@ -111,9 +116,9 @@ def load(label: str) -> CompileResult | None:
     return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(body))
 
 
-def save(label: str, made: CompileResult) -> None:
+def save(label: str, generated: bool, made: CompileResult) -> None:
     """Keep a compiled function; quietly does nothing where the folder cannot take it."""
-    path = _file(label)
+    path = _file(label, generated)
     if path is None or made.library.has_dynamic_globals:
         return
     body = serialize.dumps(made._reduce())

@@ -71,9 +71,10 @@ class Kernel:
     ``label`` names the function for good: its module and name, or its name and a hash of its text.
     """
 
-    def __init__(self, fn: Callable[..., None], label: str, **flags: Any) -> None:
+    def __init__(self, fn: Callable[..., None], label: str, generated: bool = False, **flags: Any) -> None:
         self.fn = fn
         self.label = label
+        self.generated = generated
         self.__doc__ = fn.__doc__
         self.flags = {**FLAGS, "nogil": True, **flags}
         self.entries: dict[tuple[str, ...], Callable[..., None]] = {}
@@ -96,13 +97,13 @@ class Kernel:
             entry = _plain(self.fn)
         else:
             label = f"{self.label}-{'.'.join(chars).replace('?', 'b1')}"
-            made = cache.load(label)
+            made = cache.load(label, self.generated)
             if made is None:
                 signature = tuple(TYPES[c] for c in chars)
                 dispatcher = numba.njit(**self.flags)(self.fn)
                 dispatcher.compile(signature)
                 made = dispatcher.overloads[signature]
-                cache.save(label, made)
+                cache.save(label, self.generated, made)
             self.made[chars] = made
             entry = made.entry_point
         self.entries[chars] = entry
@@ -139,7 +140,7 @@ def from_text(name: str, text: str, namespace: dict[str, Any], **flags: Any) -> 
     scope = {"__name__": __name__, **namespace}
     exec(compile(text, filename, "exec"), scope)
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    made = _from_text[label] = Kernel(scope[name], label, **flags)
+    made = _from_text[label] = Kernel(scope[name], label, True, **flags)
     return made
 
 

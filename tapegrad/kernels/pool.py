@@ -14,7 +14,7 @@ from .jit import kernel
 
 @kernel
 def max_windows(x, out, index, table, start, stop):
-    """out[p, t] = the largest of x[p] in window t, index[p, t] its place in the plane; NaN wins, else the first"""
+    """out[p, t] = the largest of x[p] in window t, index[p, t] its place there; NaN wins, else the first"""
     d, h, w, od, oh, ow = table[0], table[1], table[2], table[3], table[4], table[5]
     dd, dh, dw = table[6], table[7], table[8]
     zs = 9

@@ -12,8 +12,8 @@ from . import conv_arrays as conv_arrays
 from . import convert as convert
 from . import counting as counting
 from . import covariance as covariance
-from . import diagonals as diagonals
 from . import ctc as ctc
+from . import diagonals as diagonals
 from . import dims as dims
 from . import direct as direct
 from . import draws as draws
@@ -22,6 +22,7 @@ from . import einsum as einsum
 from . import embed as embed
 from . import extrema as extrema
 from . import gather as gather
+from . import gemm as gemm
 from . import generator as generator
 from . import index as index
 from . import interop as interop

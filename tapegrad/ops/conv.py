@@ -49,7 +49,7 @@ def _bias_rule(g: Any) -> Any:
     node_name=_NODE,
 )
 def convolution(input, weight, bias, *, windows, groups):
-    """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, t * stride - padding + k * dilation]"""
+    """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, place of (t, k)]"""
     out = arrays.forward(input, weight, windows, groups)
     if bias is not None:
         arrays.add_bias(out, bias)

@@ -15,7 +15,8 @@ from .. import dtypes
 from ..tape import Value
 from .arithmetic import mul
 from .dims import wrap_dim
-from .matmul import bmm_op, check_pair, kind_of, mm_op, require_tensors
+from .gemm import bmm_op, mm_op
+from .matmul import check_pair, kind_of, require_tensors
 from .out import into
 from .reduce import sum as total
 from .shape import diagonal, expand, permute, reshape, squeeze

@@ -49,7 +49,8 @@ def matrix_norm(
 ) -> Any:
     """A norm of matrices.
 
-    ``ord``: "fro", "nuc"; 2, -2 (the largest, smallest singular value); 1, -1, inf, -inf (sums of columns, rows).
+    ``ord``: "fro", "nuc"; 2, -2 (the largest, smallest singular value); 1, -1 (sums of columns), inf, -inf
+    (sums of rows).
     """
     name = "linalg.matrix_norm"
     check_floating(name, "A", A)

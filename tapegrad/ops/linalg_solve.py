@@ -184,7 +184,7 @@ def _solve(name: str, A: Any, B: Any, left: bool) -> Any:
 
 
 def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
-    """X with A X = B (or X A = B with left=False), for matrices or a vector B; LinAlgError if A is singular."""
+    """X with A X = B (or X A = B with left=False) for matrices or a vector B; LinAlgError if A is singular."""
     made = _solve("linalg.solve", A, B, left)
     if np.isnan(made._array).any():
         for index, matrix in matrices(A._array):
@@ -217,7 +217,7 @@ def _triangular_rule(g: Any, A: Any, out: Any, is_upper: bool, unit: bool, needs
     name="linalg_solve_triangular",
 )
 def solved_triangular(A, B, *, is_upper, unit):
-    """X with A X = B, where only one triangle of A is read (and ones on its diagonal taken for granted if told)."""
+    """X with A X = B, reading one triangle of A only, and with ``unit`` not even its diagonal."""
     return _triangular(A, B, is_upper, unit)
 
 
@@ -272,7 +272,7 @@ def _cholesky_rule(g: Any, out: Any) -> Any:
 
 @kernel_op(A=_cholesky_rule, outputs=("out", "info"), name="linalg_cholesky_ex")
 def factored(A):
-    """L with A = L L^T from the lower triangle of A; info is 0 or the order of the first minor that is not positive."""
+    """L with A = L L^T; info is 0, or the order of the first minor that is not positive."""
     info = np.zeros(A.shape[:-2], np.int32)
     try:
         return np.linalg.cholesky(A), info
@@ -301,7 +301,7 @@ def _cholesky(name: str, A: Any, is_upper: bool, check: bool) -> tuple[Any, Any]
 
 
 def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
-    """L with A = L L^T (or U with A = U^T U), reading one triangle; LinAlgError unless A is positive definite."""
+    """L with A = L L^T (or U with A = U^T U); LinAlgError unless A is positive definite."""
     return into(_cholesky("linalg.cholesky", A, upper, True)[0], out, "linalg.cholesky")
 
 

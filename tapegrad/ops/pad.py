@@ -100,8 +100,8 @@ _NODES = {"reflect": "ReflectionPad", "replicate": "ReplicationPad", "circular":
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """The last dimensions padded: (front, behind) of the last one first; negative numbers cut off.
 
-    ``mode`` is "constant" (with ``value``), "reflect", "replicate" or "circular"; those three pad the last one,
-    two or three dimensions of (N, C, ...) or (C, ...).
+    ``mode`` is "constant" (with ``value``), "reflect", "replicate" or "circular"; those three pad the last
+    one, two or three dimensions of (N, C, ...) or (C, ...).
     """
     require_tensors("pad", input=input)
     pad = _numbers(pad)

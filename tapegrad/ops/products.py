@@ -9,16 +9,14 @@ from typing import Any
 from .. import dtypes
 from . import convert
 from .arithmetic import mul, plus
+from .gemm import affine, bmm_op, mm_op
 from .matmul import (
-    affine,
-    bmm_op,
     check_batches,
     check_expands,
     check_inner,
     check_pair,
     kind_of,
     mm,
-    mm_op,
     mv,
     outer,
     product,

@@ -187,7 +187,7 @@ def _base(sizes: tuple[int, ...], align_corners: bool, char: str) -> np.ndarray:
 
 
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
-    """The grid for grid_sample of affine maps: theta (N, 2, 3) with size (N, C, H, W), or one dimension more."""
+    """The grid of affine maps: theta (N, 2, 3) with size (N, C, H, W), or (N, 3, 4) with (N, C, D, H, W)."""
     require_tensors("affine_grid", theta=theta)
     shape = theta._array.shape
     if theta._array.dtype.kind != "f":
