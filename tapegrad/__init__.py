@@ -81,6 +81,9 @@ from .printing import printoptions as printoptions
 from .printing import set_printoptions as set_printoptions
 from .size import Size as Size
 from .tensor import Tensor as Tensor
+from .threads import get_num_threads as get_num_threads
+from .threads import set_num_threads as set_num_threads
+from .threads import threads as threads
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
 from .ops.activation import *  # noqa: F403

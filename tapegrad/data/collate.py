@@ -101,7 +101,7 @@ def _like_sequence(first: Sequence[Any], values: list[Any]) -> Any:
         return values
 
 
-def _collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
+def _collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Any:
     return stack(list(batch), 0)
 
 

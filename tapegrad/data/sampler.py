@@ -151,7 +151,8 @@ class WeightedRandomSampler(Sampler[int]):
             ends = np.cumsum(weights)
             # Rounding may put a number at the very end, past the last index that has a weight.
             places: np.ndarray = np.searchsorted(ends, uniform * ends[-1], side="right")
-            return np.minimum(places, np.flatnonzero(weights)[-1])
+            drawn: np.ndarray = np.minimum(places, np.flatnonzero(weights)[-1])
+            return drawn
         # Exponential waiting times with these rates: who comes first is who is drawn first.
         with np.errstate(divide="ignore", invalid="ignore"):
             waiting = -np.log1p(-uniform) / weights

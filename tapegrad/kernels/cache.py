@@ -44,7 +44,7 @@ def stamp(generated: bool) -> str:
     call whatever the kernel modules define.
     """
     digest = hashlib.sha256()
-    patterns = ("jit.py", "scalar*.py") if generated else ("*.py",)
+    patterns = ("jit.py", "launch.py", "scalar*.py") if generated else ("*.py",)
     for path in sorted(p for pattern in patterns for p in _SOURCES.glob(pattern)):
         digest.update(path.name.encode() + path.read_bytes())
     for fact in (

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache as once
 from typing import Any
 
@@ -118,31 +117,3 @@ def call_address(typingctx, address, args, start, stop):
         return context.get_dummy_value()
 
     return typed(types.none, address, args, types.int64, types.int64), codegen
-
-
-def set_num_threads(n: int) -> None:
-    """Let kernels and BLAS use at most n threads."""
-    if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeError(f"set_num_threads expects an int, got {type(n).__name__}")
-    if n < 1:
-        raise RuntimeError(f"set_num_threads expects a positive number, got {n}")
-    config.threads = n
-    _limit_blas(n)
-
-
-@contextmanager
-def threads(n: int) -> Iterator[None]:
-    """Within the block, kernels and BLAS use at most n threads."""
-    before = config.threads
-    set_num_threads(n)
-    try:
-        yield
-    finally:
-        set_num_threads(before)
-
-
-def _limit_blas(n: int) -> None:
-    from threadpoolctl import ThreadpoolController  # scans the loaded libraries: only on demand
-
-    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-        library.set_num_threads(n)

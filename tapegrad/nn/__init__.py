@@ -137,6 +137,7 @@ from .layers.rnn import RNNBase as RNNBase
 from .layers.rnn_cells import GRUCell as GRUCell
 from .layers.rnn_cells import LSTMCell as LSTMCell
 from .layers.rnn_cells import RNNCell as RNNCell
+from .layers.rnn_cells import RNNCellBase as RNNCellBase
 from .layers.sparse import Embedding as Embedding
 from .layers.sparse import EmbeddingBag as EmbeddingBag
 from .layers.transformer import Transformer as Transformer

@@ -203,9 +203,9 @@ class Registry:
                     memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
                 )
 
-    def modules(self) -> Iterator[Any]:
-        """All modules of the tree, itself first, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+        """All modules of the tree, itself first, each once (unless duplicates are asked for)."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Any]]:

@@ -134,7 +134,7 @@ def _checked(name: str, n: int, input: Any, weight: Any, bias: Any) -> bool:
             f"{name}: Input type ({_KINDS[x.dtype.char]}) and bias type ({_KINDS[bias._array.dtype.char]}) "
             "should be the same"
         )
-    return x.ndim == n + 2
+    return bool(x.ndim == n + 2)
 
 
 def _check_numbers(name: str, stride: Any, padding: Any, dilation: Any, groups: int) -> None:

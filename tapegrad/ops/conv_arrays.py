@@ -129,8 +129,8 @@ def input_adjoint(g: np.ndarray, weight: np.ndarray, w: Windows, groups: int) ->
     if not x.size or not g.size or not weight.size:
         return _narrow(x, dtype)
     if is_depthwise(weight, groups):
-        args = (g, weight, x, w.geo(), channels, outs // groups)
-        launch(kernels.depthwise.input_adjoint, args, images * channels, g.size * w.taps())
+        planes = (g, weight, x, w.geo(), channels, outs // groups)
+        launch(kernels.depthwise.input_adjoint, planes, images * channels, g.size * w.taps())
         return _narrow(x, dtype)
     matrix = weight.reshape(groups, outs // groups, -1).swapaxes(1, 2)
     source = g.reshape(images, groups, outs // groups, t)

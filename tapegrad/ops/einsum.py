@@ -7,6 +7,7 @@ alone. More operands are contracted pair by pair, in an order that keeps interme
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections import Counter
 from typing import Any
@@ -306,7 +307,7 @@ def _library_path(
 ) -> list[tuple[int, int]] | None:
     """The order that opt_einsum proposes, if it is installed."""
     try:
-        from opt_einsum import paths  # optional: only found where the user installed it
+        paths = importlib.import_module("opt_einsum.paths")  # there only if the user installed it
     except ImportError:
         return None
     path = paths.auto([set(t) for t in terms], set(out), sizes)

@@ -122,7 +122,8 @@ def tolerance(name: str, s: np.ndarray, shape: tuple[int, ...], atol: Any, rtol:
             # An absolute tolerance of zero does not count as one.
             r = np.where(a > 0, 0.0, np.finfo(s.dtype).eps * max(shape[-2:]))
     largest = s.max(-1) if s.shape[-1] else np.zeros(s.shape[:-1], s.dtype)
-    return np.maximum(0.0 if a is None else a, r * largest)
+    made: np.ndarray = np.maximum(0.0 if a is None else a, r * largest)
+    return made
 
 
 def prod(shape: tuple[int, ...]) -> int:

@@ -184,7 +184,7 @@ def _solve(name: str, A: Any, B: Any, left: bool) -> Any:
 
 
 def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
-    """X with A X = B (or X A = B with left=False) for matrices or a vector B; LinAlgError if A is singular."""
+    """X with A X = B (or X A = B with left=False), B matrices or a vector; LinAlgError if A is singular."""
     made = _solve("linalg.solve", A, B, left)
     if np.isnan(made._array).any():
         for index, matrix in matrices(A._array):
@@ -360,7 +360,7 @@ def _cofactors(a: np.ndarray) -> np.ndarray:
     """det(A) * inverse(A)^T, which also exists where A is singular."""
     det = np.linalg.det(a)
     with np.errstate(all="ignore"):
-        out = det[..., None, None] * _inverse(a).swapaxes(-1, -2)
+        out: np.ndarray = det[..., None, None] * _inverse(a).swapaxes(-1, -2)
     bad = ~np.isfinite(out).all((-1, -2)) | (det == 0)
     if bad.any():
         u, s, vh = np.linalg.svd(a[bad])

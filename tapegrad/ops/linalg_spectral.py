@@ -184,7 +184,7 @@ def _qr(name: str, A: Any, mode: str) -> tuple[Any, Any]:
     if mode == "r":
         return A._make(np.empty((0,), A._array.dtype)), A._make(np.linalg.qr(A._array, "r"))
     if not tracked:
-        q, r = np.linalg.qr(A._array, mode)
+        q, r = np.linalg.qr(A._array, mode)  # type: ignore[call-overload]
         return A._make(q), A._make(r)
     if m >= n:
         q, r = orthogonal_parts(A)

@@ -45,7 +45,9 @@ def test_truncated_normal():
 
 
 @pytest.mark.parametrize("mode", ["fan_in", "fan_out"])
-@pytest.mark.parametrize(("nonlinearity", "a"), [("relu", 0), ("leaky_relu", 0.3), ("tanh", 0), ("linear", 0)])
+@pytest.mark.parametrize(
+    ("nonlinearity", "a"), [("relu", 0), ("leaky_relu", 0.3), ("tanh", 0), ("linear", 0)]
+)
 def test_xavier_and_kaiming(mode, nonlinearity, a):
     shape = (60, 40, 3, 5)
     fan_in, fan_out = 40 * 15, 60 * 15
@@ -82,7 +84,13 @@ def test_dirac_and_gains_as_in_pytorch():
         init.dirac_(mine, groups)
         torch.nn.init.dirac_(theirs, groups)
         assert mine.tolist() == theirs.tolist()
-    for name, param in [("linear", None), ("conv2d", None), ("sigmoid", None), ("tanh", None), ("relu", None)]:
+    for name, param in [
+        ("linear", None),
+        ("conv2d", None),
+        ("sigmoid", None),
+        ("tanh", None),
+        ("relu", None),
+    ]:
         assert init.calculate_gain(name, param) == torch.nn.init.calculate_gain(name, param)
     for param in (None, 0.2, 3):
         assert init.calculate_gain("leaky_relu", param) == torch.nn.init.calculate_gain("leaky_relu", param)
@@ -98,7 +106,9 @@ def test_nothing_is_recorded_and_generators_repeat():
     made = []
     for _ in range(2):
         generator = tg.Generator().manual_seed(3)
-        made.append([f(tg.empty(3, 4), generator=generator).tolist() for f in (init.normal_, init.orthogonal_)])
+        made.append(
+            [f(tg.empty(3, 4), generator=generator).tolist() for f in (init.normal_, init.orthogonal_)]
+        )
     assert made[0] == made[1]
 
 

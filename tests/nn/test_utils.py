@@ -122,7 +122,11 @@ def test_padding_and_packing():
         rnn = lib.nn.utils.rnn
         x = tensor(lib, RNG_PADDED)
         packed = rnn.pack_padded_sequence(x, [4, 3, 1], batch_first=True)
-        return list(packed[:2]), packed.sorted_indices is None, rnn.pad_packed_sequence(packed, batch_first=True)
+        return (
+            list(packed[:2]),
+            packed.sorted_indices is None,
+            rnn.pad_packed_sequence(packed, batch_first=True),
+        )
 
     agree(lengths_first)
 
@@ -267,12 +271,35 @@ def test_own_parametrizations():
         parametrized = z.is_parametrized(layer), z.is_parametrized(layer, "bias")
         text = repr(layer)
         z.register_parametrization(layer, "weight", lib.nn.ReLU())
-        twin = copy.deepcopy(layer)
         third = layer.weight
-        z.remove_parametrizations(twin, "weight", leave_parametrized=False)
-        return first, second, same, parametrized, text, third, twin.weight, type(layer).__name__, layer.weight
+        twin = copy.deepcopy(layer)
+        original = layer.parametrizations.weight.original
+        z.remove_parametrizations(layer, "weight", leave_parametrized=False)
+        return (
+            first,
+            second,
+            same,
+            parametrized,
+            text,
+            third,
+            original,
+            type(layer).__name__,
+            layer.weight,
+            repr(twin),
+        )
 
     agree(observe)
+
+
+def test_a_copy_of_a_parametrized_module_is_independent():
+    z = tg.nn.utils.parametrize
+    layer = tg.nn.Linear(3, 3)
+    z.register_parametrization(layer, "weight", symmetric(tg))
+    twin = copy.deepcopy(layer)
+    z.remove_parametrizations(twin, "weight")
+    assert twin.weight.tolist() == layer.weight.tolist()
+    assert type(twin) is tg.nn.Linear
+    assert z.is_parametrized(layer)
 
 
 def test_parametrization_errors():
@@ -284,8 +311,12 @@ def test_parametrization_errors():
         return Wider()
 
     for call in (
-        lambda lib: lib.nn.utils.parametrize.register_parametrization(lib.nn.Linear(2, 2), "nope", lib.nn.ReLU()),
-        lambda lib: lib.nn.utils.parametrize.register_parametrization(lib.nn.Linear(2, 2), "weight", wider(lib)),
+        lambda lib: lib.nn.utils.parametrize.register_parametrization(
+            lib.nn.Linear(2, 2), "nope", lib.nn.ReLU()
+        ),
+        lambda lib: lib.nn.utils.parametrize.register_parametrization(
+            lib.nn.Linear(2, 2), "weight", wider(lib)
+        ),
         lambda lib: lib.nn.utils.parametrize.remove_parametrizations(lib.nn.Linear(2, 2), "weight"),
         lambda lib: lib.nn.utils.parametrizations.spectral_norm(lib.nn.ReLU()),
         lambda lib: lib.nn.utils.parametrizations.spectral_norm(lib.nn.Linear(2, 2), n_power_iterations=0),
