@@ -49,6 +49,7 @@ from .ops.pick import PickMethods
 from .ops.products import ProductMethods
 from .ops.quantile import QuantileMethods
 from .ops.random import RandomMethods
+from .ops.relayout import RelayoutMethods
 from .ops.reduce import ReduceMethods
 from .ops.scan import ScanMethods
 from .ops.shape import ShapeMethods
@@ -60,7 +61,7 @@ from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, GatherMethods, PickMethods, MaskMethods, DiagonalMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, ScanMethods, ExtremaMethods, MomentMethods, ClampingMethods, BlendMethods, ClosenessMethods, NormMethods, CovarianceMethods, SolveMethods, LuMethods, SpectralMethods, MeasureMethods, SpecialMethods, SortMethods, QuantileMethods, CountingMethods, Value
+    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, GatherMethods, PickMethods, MaskMethods, DiagonalMethods, RelayoutMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, ScanMethods, ExtremaMethods, MomentMethods, ClampingMethods, BlendMethods, ClosenessMethods, NormMethods, CovarianceMethods, SolveMethods, LuMethods, SpectralMethods, MeasureMethods, SpecialMethods, SortMethods, QuantileMethods, CountingMethods, Value
 ):
     """A multi-dimensional array that records what is done with it.
 

@@ -251,16 +251,23 @@ chance = _four("chance", _chance)
 @kernel
 def below(p, out, n, key0, key1, offset, start, stop):
     """out[i] = 1 where a random word lies below p[i] * 2**32, else 0; the range counts blocks"""
-    for k in range(start, stop):
+    whole = n // 4
+    for k in range(start, min(stop, whole)):
         w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
         at = 4 * k
-        out[at] = np.float64(w0) < p[at] * 4294967296.0
-        if at + 1 < n:
+        out[at] = np.float64(np.int64(w0)) < p[at] * 4294967296.0
+        out[at + 1] = np.float64(np.int64(w1)) < p[at + 1] * 4294967296.0
+        out[at + 2] = np.float64(np.int64(w2)) < p[at + 2] * 4294967296.0
+        out[at + 3] = np.float64(np.int64(w3)) < p[at + 3] * 4294967296.0
+    if start <= whole < stop:
+        w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
+        at = 4 * whole
+        if n % 4 > 0:
+            out[at] = np.float64(w0) < p[at] * 4294967296.0
+        if n % 4 > 1:
             out[at + 1] = np.float64(w1) < p[at + 1] * 4294967296.0
-        if at + 2 < n:
+        if n % 4 > 2:
             out[at + 2] = np.float64(w2) < p[at + 2] * 4294967296.0
-        if at + 3 < n:
-            out[at + 3] = np.float64(w3) < p[at + 3] * 4294967296.0
 
 
 @kernel

@@ -68,6 +68,7 @@ class Reduction:
         self.numbers = numbers
         self.combine = combine
         self._kernels: dict[tuple[str, str, str], tuple[Kernel, tuple[str, ...]]] = {}
+        self._small: dict[tuple[bool, str, str], Callable[..., None]] = {}
 
     def kernel(self, shape: str, compute: str, chars: str) -> tuple[Kernel, tuple[str, ...]]:
         """The kernel for "rows" or "columns" and element types (arrays, kept ones, out), and its signature."""
@@ -110,6 +111,26 @@ class Reduction:
             self._rows(arrays, out, outer, n, kept, given, compute)
         else:
             self._columns(arrays, out, sizes, kept, given, compute)
+
+    def small(self, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int], numbers: Sequence[float] = ()) -> None:
+        """run() for one contiguous array that is not worth threads."""
+        outer, n, inner = sizes
+        if not out.size:
+            return
+        key = (inner == 1, x.dtype.char, out.dtype.char)
+        entry = self._small.get(key)
+        if entry is None:
+            chars = x.dtype.char + out.dtype.char
+            if inner > 1 and self.combine == "add":
+                chars = x.dtype.char + "d" + out.dtype.char
+            made, signature = self.kernel("rows" if inner == 1 else "columns", x.dtype.char, chars)
+            entry = self._small[key] = made.entry(signature)
+        if inner == 1:
+            entry(x, out, *numbers, n, n, 0, outer)
+        elif self.combine == "add":
+            entry(x, np.empty(out.size), out, *numbers, n, inner, n * inner, n, inner, 0, outer)
+        else:
+            entry(x, out, *numbers, n, inner, n * inner, n, inner, 0, outer)
 
     def _rows(self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str) -> None:
         chunk = n if n <= 2 * CHUNK else CHUNK

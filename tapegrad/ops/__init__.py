@@ -48,6 +48,7 @@ from . import products as products
 from . import quantile as quantile
 from . import random as random
 from . import reduce as reduce
+from . import relayout as relayout
 from . import resample as resample
 from . import sampling as sampling
 from . import scan as scan

@@ -170,7 +170,7 @@ def _product_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -
     return gx, None, gv
 
 
-@kernel_op(all=_product_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")
+@kernel_op(all=_product_rule, name="scatter_reduce_prod", node_name="ScatterReduceBackward0")
 def product_along(x, index, values, *, dim):
     """Each element times the values that the index sends there."""
     out = x.copy(order="C")

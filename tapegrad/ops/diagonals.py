@@ -12,10 +12,10 @@ from .gather import check_tensor
 from .inplace import kernel_inplace
 from .numbers import element
 from .rows import mover, put_rows, run
-from .shape import as_diagonal, as_indexed, as_selected, clone, diagonal, narrow, place, ravel, read_view, write_view
+from .shape import atleast_2d, cat, as_diagonal, as_indexed, as_selected, clone, diagonal, narrow, place, ravel, read_view, write_view
 
 __all__ = [
-    "diag", "diag_embed", "diagflat", "tril", "triu", "select_scatter", "slice_scatter", "diagonal_scatter", "narrow_copy",
+    "block_diag", "diag", "diag_embed", "diagflat", "tril", "triu", "select_scatter", "slice_scatter", "diagonal_scatter", "narrow_copy",
 ]  # fmt: skip
 
 
@@ -47,6 +47,21 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 def diagflat(input: Any, offset: int = 0) -> Any:
     """A matrix with the flattened input on its diagonal."""
     return diag_embed(ravel(input), offset)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of a larger one; numbers and vectors count as matrices of one row."""
+    blocks = atleast_2d(*tensors) if len(tensors) > 1 else (atleast_2d(*tensors),)
+    for x in blocks:
+        if x._array.ndim != 2:
+            raise RuntimeError(f"block_diag: Input tensors must have 2 or fewer dimensions. Got {x._array.ndim}D")
+    width = sum(x._array.shape[1] for x in blocks)
+    rows, at = [], 0
+    for x in blocks:
+        height, own = x._array.shape
+        rows.append(cat([x.new_zeros(height, at), x, x.new_zeros(height, width - at - own)], 1))
+        at += own
+    return cat(rows, 0)
 
 
 # -- triangles -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -303,14 +304,11 @@ def _joined(x: Any, picks: _Picks) -> tuple[Any, np.ndarray, int, int]:
         dim = 0
         x = as_permuted(x, dims=(*axes, *[d for d in range(len(shape)) if d not in axes]))
         shape = x._array.shape
-    flat = np.zeros(common, np.int64)
-    at = dim
-    for span, index in zip(spans, indices, strict=True):
-        for j in range(span):
-            flat *= shape[at + j]
-        flat += index
+    flat, at = indices[0], dim + spans[0]
+    for span, index in zip(spans[1:], indices[1:], strict=True):
+        flat = flat * prod(shape[at : at + span]) + index
         at += span
-    return x, flat, dim, len(axes)
+    return x, flat if flat.shape == common else np.broadcast_to(flat, common), dim, len(axes)
 
 
 def _plain(shape: tuple[int, ...], key: tuple[Any, ...]) -> list[Any] | None:

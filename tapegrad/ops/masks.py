@@ -13,13 +13,14 @@ from ..fastpath import elementwise
 from ..kernels.formula import select
 from ..tape import Value
 from . import arithmetic
+from .dims import shape_args
 from .gather import check_tensor
 from .inplace import elementwise_inplace, kernel_inplace
 from .numbers import element, is_number
 from .rows import places, put_rows, take_rows
 from .shape import expand, reshape
 
-__all__ = ["masked_fill", "masked_select", "masked_scatter", "where", "nonzero", "argwhere"]
+__all__ = ["masked_fill", "masked_select", "masked_scatter", "where", "nonzero", "argwhere", "unravel_index"]
 
 
 @elementwise(
@@ -192,6 +193,21 @@ def _coordinates(array: np.ndarray) -> np.ndarray:
 def argwhere(input: Any) -> Any:
     """Indices of the nonzero elements, one row each."""
     return nonzero(input)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Indices into a flattened tensor as one index tensor per dimension."""
+    check_tensor(indices, "unravel_index", "indices")
+    if indices._array.dtype.kind not in "iu":
+        raise ValueError(f"unravel_index(): expected 'indices' to be integer dtype, but got {dtypes.of(indices._array)}")
+    sizes = shape_args((shape,) if isinstance(shape, int) else shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError("unravel_index(): 'shape' cannot have negative values")
+    rest, made = indices._array.astype(np.int64), []
+    for n in reversed(sizes):
+        made.append(indices._make(np.asarray(rest % n)))
+        rest = rest // n
+    return tuple(reversed(made))
 
 
 class MaskMethods:

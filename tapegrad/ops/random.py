@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, kernels
+from ..kernels import launch_lazily as launch
 from ..modes import modes
 from ..op import check_inplace, kernel_op
 from ..tape import Value
@@ -255,7 +256,8 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
 def _with_replacement(rows: np.ndarray, samples: int, generator: Generator) -> np.ndarray:
     units = draws.unit((len(rows), samples), generator)
     out = np.empty(units.shape, np.int64)
-    kernels.random.search(np.cumsum(rows, 1), units, out, rows.shape[1], samples, 0, len(rows))
+    totals = np.cumsum(rows, 1)
+    launch(kernels.random.search, (totals, units, out, rows.shape[1], samples), len(rows), 8 * out.size)
     return out
 
 

@@ -9,14 +9,13 @@ import numpy as np
 
 from .. import config, dtypes, kernels
 from ..modes import modes
-from ..op import KernelOp, kernel_op
 from ..replay import Algebra
 from ..tape import LEAF, Entry, Value, record
 from .arithmetic import div, eq, mul, ne, pow, where
-from .axes import count_of, final_shape, kept, middle, numpy_names, reduced, spread, widened
-from .dims import wrap_dims
+from .axes import count_of, kept, middle, numpy_names, spread, widened
 from .maths import abs, exp, sign
 from .out import into
+from .reducing import ReduceOp, plan, reduce_floats, reduce_op
 from .scan import before
 from .shape import flip, permute, reshape
 
@@ -25,22 +24,13 @@ __all__ = [
 ]  # fmt: skip
 
 _empty = np.empty
+_DOUBLE = np.dtype(np.float64)
 _builtin_all, _builtin_any = all, any
 
 # -- sum and mean --------------------------------------------------------------------------------------
 
 
-def _sum_of(reduction: Any, x: np.ndarray, dims: tuple[int, ...], shape: Any, dtype: Any, numbers: Any = ()) -> np.ndarray:
-    """A sum in a floating dtype, by kernel."""
-    if not x.size:
-        return np.zeros(shape, dtype)
-    with np.errstate(over="ignore"):
-        if x.dtype.char == "e" or dtype.char == "e":
-            return reduced(reduction, x.astype(np.float32), dims, np.dtype("f"), numbers).astype(dtype).reshape(shape)
-        return reduced(reduction, x, dims, dtype, numbers).reshape(shape)
-
-
-class _Sum(KernelOp):
+class _Sum(ReduceOp):
     """Sum or mean: its cotangent is one number for all elements that were reduced together."""
 
     def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Any:
@@ -59,15 +49,16 @@ class _Sum(KernelOp):
 def _sum(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Sum over dims."""
     if x.dtype.kind == "f" and dtype.kind == "f":
-        return _sum_of(kernels.reduce.SUM, x, dims, shape, dtype)
+        return reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype) if x.size else np.zeros(shape, dtype)
     return np.asarray(np.sum(x, axis=dims, dtype=dtype)).reshape(shape)
 
 
 def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Mean over dims."""
-    total = _sum_of(kernels.reduce.SUM, x, dims, shape, dtype)
-    with np.errstate(all="ignore"):
-        return np.divide(total, count_of(x.shape, dims), out=total)
+    if not x.size:
+        return np.full(shape, np.nan, dtype)
+    total = reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype)
+    return np.divide(total, x.size // total.size if total.size else 1, out=total)
 
 
 def _mean_rule(g: Any, x_shape: Any, dims: Any) -> Any:
@@ -79,10 +70,10 @@ def _sum_rule(g: Any, x_shape: Any, dims: Any) -> Any:
 
 
 # PyTorch has two nodes of each: without dimensions and with.
-summed = _Sum(_sum, {"x": _sum_rule}, ("out",), {}, "SumBackward0", "sum")
-summed_over = _Sum(_sum, {"x": _sum_rule}, ("out",), {}, "SumBackward1", "sum")
-averaged = _Sum(_mean, {"x": _mean_rule}, ("out",), {}, "MeanBackward0", "mean")
-averaged_over = _Sum(_mean, {"x": _mean_rule}, ("out",), {}, "MeanBackward1", "mean")
+summed = _Sum(_sum, {"x": _sum_rule}, "SumBackward0", "sum")
+summed_over = _Sum(_sum, {"x": _sum_rule}, "SumBackward1", "sum")
+averaged = _Sum(_mean, {"x": _mean_rule}, "MeanBackward0", "mean")
+averaged_over = _Sum(_mean, {"x": _mean_rule}, "MeanBackward1", "mean")
 
 _short: dict[str, Any] = {}  # by dtype character: the C function that sums one short row
 _whole: dict[Any, dict[str, Any]] = {}  # parameters of a sum over everything
@@ -141,10 +132,10 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     if numpy:
         dim, keepdim = _dim_names(dim, keepdim, numpy, "sum")
     x = _sum_input(input, dtype)
-    shape = x._array.shape
-    dims = wrap_dims(dim, len(shape))
+    dims, shape, _ = plan(x._array.shape, dim, keepdim)
     op = summed if dim is None and not keepdim else summed_over
-    return into(op(x, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=x._array.dtype), out, "sum")
+    made = op(x, dims=dims, shape=shape, dtype=x._array.dtype)
+    return made if out is None else into(made, out, "sum")
 
 
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any) -> Any:
@@ -162,16 +153,20 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
             f"Got: {to.short}. Convert the input with .float(), or give a floating {origin}dtype."
         )
     x = _converted(input, to)
-    shape = x._array.shape
-    dims = wrap_dims(dim, len(shape))
+    dims, shape, _ = plan(x._array.shape, dim, keepdim)
     op = averaged if dim is None and not keepdim else averaged_over
-    return into(op(x, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=to.numpy), out, "mean")
+    made = op(x, dims=dims, shape=shape, dtype=to.numpy)
+    return made if out is None else into(made, out, "mean")
 
 
-@kernel_op(x=lambda g, x, dims: where(eq(x, x), spread(g, x._array.shape, dims), 0.0), name="nansum")
+@reduce_op(
+    x=lambda g, x, dims: where(eq(x, x), spread(g, x._array.shape, dims), 0.0),
+    name="nansum",
+    node_name="NansumBackward0",
+)
 def nan_summed(x, *, dims, shape, dtype):
     """Sum over dims with NaN counted as zero."""
-    return _sum_of(kernels.reduce.NANSUM, x, dims, shape, dtype)
+    return reduce_floats(kernels.reduce.NANSUM, x, dims, shape, dtype) if x.size else np.zeros(shape, dtype)
 
 
 @numpy_names
@@ -180,9 +175,8 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     x = _sum_input(input, dtype)
     if x._array.dtype.kind != "f":
         return sum(x, dim, keepdim, out=out)
-    shape = x._array.shape
-    dims = wrap_dims(dim, len(shape))
-    return into(nan_summed(x, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=x._array.dtype), out, "nansum")
+    dims, shape, _ = plan(x._array.shape, dim, keepdim)
+    return into(nan_summed(x, dims=dims, shape=shape, dtype=x._array.dtype), out, "nansum")
 
 
 @numpy_names
@@ -224,20 +218,19 @@ def _product(x: np.ndarray, *, dims: Any, shape: Any) -> np.ndarray:
         return np.asarray(result).astype(x.dtype, copy=False).reshape(shape)
 
 
-multiplied = KernelOp(_product, {"x": _product_rule}, ("out",), {}, "ProdBackward0", "prod")
-multiplied_over = KernelOp(_product, {"x": _product_rule}, ("out",), {}, "ProdBackward1", "prod")
+multiplied = ReduceOp(_product, {"x": _product_rule}, "ProdBackward0", "prod")
+multiplied_over = ReduceOp(_product, {"x": _product_rule}, "ProdBackward1", "prod")
 
 
 @numpy_names
 def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """Product over all dimensions or over one; integers and bools multiply in int64."""
     x = _sum_input(input, dtype)
-    shape = x._array.shape
     if dim is not None and not isinstance(dim, (int, np.integer)):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
-    dims = wrap_dims(dim, len(shape))
+    dims, shape, _ = plan(x._array.shape, dim, keepdim and dim is not None)
     op = multiplied if dim is None else multiplied_over
-    return into(op(x, dims=dims, shape=final_shape(shape, dims, keepdim and dim is not None)), out, "prod")
+    return into(op(x, dims=dims, shape=shape), out, "prod")
 
 
 # -- log-sum-exp ---------------------------------------------------------------------------------------
@@ -250,7 +243,7 @@ def _log_sum_exp_rule(g: Any, x: Any, out: Any, dims: Any) -> Any:
     return mul(spread(g, shape, dims), exp(x - where(eq(abs(top), math.inf), 0.0, top)))
 
 
-@kernel_op(x=_log_sum_exp_rule, name="logsumexp")
+@reduce_op(x=_log_sum_exp_rule, name="logsumexp", node_name="LogsumexpBackward0")
 def log_sum_exp(x, *, dims, shape):
     """log of the sum of exp(x) over dims."""
     if not x.size:
@@ -269,9 +262,8 @@ def log_sum_exp(x, *, dims, shape):
 def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
     """Logarithm of the sum of the exponentials over dimensions, without overflow."""
     x = input if input._array.dtype.kind == "f" else input.to(dtypes.get_default_dtype())
-    shape = x._array.shape
-    dims = wrap_dims(dim, len(shape))
-    return into(log_sum_exp(x, dims=dims, shape=final_shape(shape, dims, keepdim)), out, "logsumexp")
+    dims, shape, _ = plan(x._array.shape, dim, keepdim)
+    return into(log_sum_exp(x, dims=dims, shape=shape), out, "logsumexp")
 
 
 # -- norms ---------------------------------------------------------------------------------------------
@@ -302,26 +294,25 @@ def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
     return mul(mul(sign(x), power), safe_quotient(g, pow(where(eq(norm, 0), 1.0, norm), ord - 1) * ne(norm, 0)))
 
 
-@kernel_op(x=_norm_rule, name="linalg_vector_norm")
+@reduce_op(x=_norm_rule, name="linalg_vector_norm", node_name="LinalgVectorNormBackward0")
 def norm_over(x, *, ord, dims, shape):
     """(sum of |x|^ord)^(1/ord) over dims, with its limits for 0 and the infinities."""
     reduce = kernels.reduce
     if not x.size:
         return np.zeros(shape, x.dtype)
     y = widened(x)
+    if ord == 0:
+        return np.asarray(np.sum(y != 0, axis=dims)).astype(x.dtype).reshape(shape)
+    if math.isinf(ord):
+        by = reduce.LARGEST_MAGNITUDE if ord > 0 else reduce.SMALLEST_MAGNITUDE
+        return reduce_floats(by, y, dims, shape, y.dtype).astype(x.dtype, copy=False)
+    if ord == 1:
+        return reduce_floats(reduce.MAGNITUDES, y, dims, shape, y.dtype).astype(x.dtype, copy=False)
+    if ord == 2:
+        return np.sqrt(reduce_floats(reduce.SQUARES, y, dims, shape, _DOUBLE)).astype(x.dtype)
     with np.errstate(all="ignore"):
-        if ord == 0:
-            return np.asarray(np.sum(y != 0, axis=dims)).astype(x.dtype).reshape(shape)
-        if math.isinf(ord):
-            by = reduce.LARGEST_MAGNITUDE if ord > 0 else reduce.SMALLEST_MAGNITUDE
-            result = reduced(by, y, dims, y.dtype)
-        elif ord == 1:
-            result = reduced(reduce.MAGNITUDES, y, dims, y.dtype)
-        elif ord == 2:
-            result = np.sqrt(reduced(reduce.SQUARES, y, dims, np.float64))
-        else:
-            result = reduced(reduce.POWERS, y, dims, np.float64, (float(ord),)) ** (1 / ord)
-        return result.astype(x.dtype, copy=False).reshape(shape)
+        total = reduce_floats(reduce.POWERS, y, dims, shape, _DOUBLE, (float(ord),))
+        return (total ** (1 / ord)).astype(x.dtype)
 
 
 def vector_norm(
@@ -348,7 +339,7 @@ def vector_norm(
                 f"dtype ({to.short})"
             )
         x = _converted(x, to)
-    dims = wrap_dims(dim, array.ndim)
+    dims = plan(array.shape, dim, keepdim).dims
     if not array.size and (ord < 0 or math.isinf(ord)):
         empty = [d for d in dims if not array.shape[d]]
         if dim is None or (array.ndim and not _builtin_all(n for d, n in enumerate(array.shape) if d in dims)):
@@ -358,26 +349,26 @@ def vector_norm(
                 else f"{name} cannot compute the {ord} norm on the dimension {empty[0]} because this dimension is empty "
                 "and the operation does not have an identity"
             )
-    shape = final_shape(array.shape, dims, keepdim)
-    return into(norm_over(x, ord=float(ord), dims=dims, shape=shape), out, name)
+    made = norm_over(x, ord=float(ord), dims=dims, shape=plan(array.shape, dim, keepdim).shape)
+    return made if out is None else into(made, out, name)
 
 
 # -- counting and truth --------------------------------------------------------------------------------
 
 
-@kernel_op()
+@reduce_op(name="count_nonzero", node_name="CountNonzeroBackward0")
 def nonzeros(x, *, dims, shape):
     """How many elements are not zero."""
     return np.asarray(np.count_nonzero(x, axis=dims) if x.ndim else x != 0).astype(np.int64).reshape(shape)
 
 
-@kernel_op()
+@reduce_op(name="all", node_name="AllBackward0")
 def every(x, *, dims, shape, dtype):
     """Whether all elements are nonzero."""
     return np.asarray(np.all(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
 
 
-@kernel_op()
+@reduce_op(name="any", node_name="AnyBackward0")
 def some(x, *, dims, shape, dtype):
     """Whether some element is nonzero."""
     return np.asarray(np.any(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
@@ -385,17 +376,14 @@ def some(x, *, dims, shape, dtype):
 
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """How many elements are not zero, over all or some dimensions."""
-    shape = input._array.shape
-    dims = wrap_dims(dim, len(shape))
-    return nonzeros(input, dims=dims, shape=final_shape(shape, dims, False))
+    dims, shape, _ = plan(input._array.shape, dim, False)
+    return nonzeros(input, dims=dims, shape=shape)
 
 
 def _truth(op: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    shape = input._array.shape
-    dims = wrap_dims(dim, len(shape))
+    dims, shape, _ = plan(input._array.shape, dim, keepdim)
     # PyTorch keeps uint8, which was its bool once.
-    dtype = np.dtype(np.uint8 if input._array.dtype.char == "B" else np.bool_)
-    return op(input, dims=dims, shape=final_shape(shape, dims, keepdim), dtype=dtype)
+    return op(input, dims=dims, shape=shape, dtype=np.uint8 if input._array.dtype.char == "B" else np.bool_)
 
 
 @numpy_names

@@ -190,7 +190,7 @@ def put_rows(x, index, values, *, dim, span):
 @direct_op(
     x=lambda g: g,
     values=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span),
-    name="index_put",
+    name="index_put_accumulate",
     node_name="IndexPutBackward0",
 )
 def put_rows_adding(x, index, values, *, dim, span):

@@ -69,14 +69,18 @@ def close(mine, theirs, rtol, what):
     np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=rtol * 1e-1, err_msg=what, equal_nan=True)
 
 
-def compare(module, reference, args, kwargs=None, rtol=1e-9, constant=()):
+def compare(module, reference, args, kwargs=None, rtol=1e-9, constant=(), prepared=False):
     """Outputs, gradients of inputs and parameters, buffers after the call.
 
-    Inputs whose position is in ``constant`` do not require grad.
+    Inputs whose position is in ``constant`` do not require grad. With ``prepared``, args and kwargs are pairs, for
+    tapegrad and for PyTorch.
     """
     kwargs = kwargs or {}
-    mine_in, their_in = tracked(to_tapegrad(args), constant), tracked(to_torch(args), constant)
-    mine_kw, their_kw = to_tapegrad(kwargs), to_torch(kwargs)
+    if prepared:
+        (mine_in, their_in), (mine_kw, their_kw) = args, kwargs
+    else:
+        mine_in, their_in = tracked(to_tapegrad(args), constant), tracked(to_torch(args), constant)
+        mine_kw, their_kw = to_tapegrad(kwargs), to_torch(kwargs)
     mine, theirs = leaves(module(*mine_in, **mine_kw)), leaves(reference(*their_in, **their_kw))
     assert len(mine) == len(theirs)
     rng = np.random.default_rng(7)

@@ -1,0 +1,103 @@
+"""What the reductions share: one tensor in, one out, over some of its dimensions, and little time to lose.
+
+Reductions of small tensors end most of the steps of a training run. What depends on a shape and on dimensions alone
+is worked out once and remembered, and the kernel is called without detours.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import config
+from ..modes import modes
+from ..op import KernelOp
+from ..tape import LEAF, Entry, record
+from .axes import count_of, final_shape, reduced, run_sizes
+from .dims import wrap_dims
+
+_empty = np.empty
+_REMEMBERED = 8192  # shapes with dimensions
+
+
+class Plan(NamedTuple):
+    """A reduction of one shape: the dimensions, the shape of the result, and how many elements become one."""
+
+    dims: tuple[int, ...]
+    shape: tuple[int, ...]
+    count: int
+
+
+def plan(shape: tuple[int, ...], dim: Any, keepdim: bool) -> Plan:
+    """The plan for ``dim`` as users write it: an int, several, or None for all; IndexError if it is out of range."""
+    return _plan(shape, tuple(dim) if type(dim) is list else dim, keepdim)
+
+
+@lru_cache(_REMEMBERED)
+def _plan(shape: tuple[int, ...], dim: Any, keepdim: bool) -> Plan:
+    dims = wrap_dims(dim, len(shape))
+    return Plan(dims, final_shape(shape, dims, keepdim), count_of(shape, dims))
+
+
+@lru_cache(_REMEMBERED)
+def _single_run(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """(outer, n, inner) if the dimensions are neighbours."""
+    sizes, rest = run_sizes(shape, dims)
+    return None if rest else sizes
+
+
+def reduce_floats(
+    reduction: Any, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int, ...], dtype: Any, numbers: Any = ()
+) -> np.ndarray:
+    """A reduction of kernels/reduction.py over dims of a floating array with elements, in a shape and dtype."""
+    if x.size < config.grain and x.flags.c_contiguous and x.dtype.char in "fd":
+        sizes = _single_run(x.shape, dims)
+        if sizes is not None:
+            out = _empty(shape, dtype)
+            reduction.small(x, out, sizes, numbers)
+            return out
+    if x.dtype.char == "e" or dtype.char == "e":
+        wide = np.float32 if x.dtype.char == "e" else x.dtype
+        result = reduced(reduction, x.astype(wide, copy=False), dims, np.dtype(wide), numbers)
+        with np.errstate(over="ignore"):
+            return result.astype(dtype).reshape(shape)
+    return reduced(reduction, x, dims, dtype, numbers).reshape(shape)
+
+
+class ReduceOp(KernelOp):
+    """An op with one tensor as input and one as output, whose rule may name x, x_shape and out."""
+
+    def __init__(self, forward: Any, rules: dict[str, Any], node_name: str, name: str) -> None:
+        super().__init__(forward, rules, ("out",), {}, node_name, name)
+
+    def __call__(self, x: Any, **params: Any) -> Any:
+        made = x._make(self.forward(x._array, **params))
+        if modes.grad and self.rules:
+            node = x._node if x._view is None else x._source()
+            if node is not None:
+                made._node = self._recorded(x, x if node is LEAF else node, made, params)
+        return made
+
+    def _recorded(self, x: Any, edge: Any, made: Any, params: dict[str, Any]) -> Entry:
+        saved: list[Any] = []
+        stamps: list[Any] = []
+        for slot in self.slots:
+            if slot == "x_shape":
+                saved.append(x._array.shape)
+                stamps += (None, 0)
+                continue
+            value = x if slot == "x" else made
+            saved.append(value._array)
+            stamps += (value._version, value._version[0])
+        array = made._array
+        return record(
+            self, (edge,), (x._index,), tuple(saved), tuple(stamps), params, ((array.shape, array.dtype),)
+        )
+
+
+def reduce_op(*, name: str, node_name: str, x: Any = None) -> Any:
+    """Make a ReduceOp of a function over an array; ``x`` is its rule."""
+    rules = {} if x is None else {"x": x}
+    return lambda forward: ReduceOp(forward, rules, node_name, name)
