@@ -127,11 +127,11 @@ from .ops.sort import *  # noqa: F403
 from .ops.special import *  # noqa: F403
 
 # Above the tensor: networks, optimizers, data, weights.
-# from . import data as data
+from . import data as data
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
-# from . import utils as utils
+from . import utils as utils
 from .io import load as load
 from .io import save as save
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import linecache
 import sys
-import textwrap
 from collections.abc import Callable
 from functools import cache as once
 from typing import Any
@@ -279,7 +278,7 @@ def _short_way(op: Elementwise) -> Any:
 
 
 def _indent(text: str, width: int) -> str:
-    return textwrap.indent(text.rstrip("\n"), " " * width)
+    return "\n".join([" " * width + line for line in text.splitlines()])
 
 
 def _compiled(op: Elementwise, text: str) -> Any:

@@ -36,7 +36,7 @@ class Rule:
 
     def __init__(self, fn: Any, names: tuple[str, ...] | None = None) -> None:
         self.fn = fn
-        self.names = tuple(inspect.signature(fn).parameters) if names is None else names
+        self.names = fn.__code__.co_varnames[: fn.__code__.co_argcount] if names is None else names
 
 
 def as_rule(rule: Callable[..., Any] | Rule) -> Rule:
@@ -397,14 +397,13 @@ class KernelOp(Op):
 
 def _parameters(fn: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     """Names of tensor inputs and of static parameters, and whether the inputs are a list."""
-    inputs, params, variadic = [], [], False
-    for name, p in inspect.signature(fn).parameters.items():
-        if p.kind is p.KEYWORD_ONLY:
-            params.append(name)
-        else:
-            inputs.append(name)
-            variadic |= p.kind is p.VAR_POSITIONAL
-    return tuple(inputs), tuple(params), variadic
+    # Read off the code object: inspect.signature takes ten times as long, and there are hundreds of ops.
+    code = fn.__code__
+    names, count, static = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
+    variadic = bool(code.co_flags & inspect.CO_VARARGS)
+    inputs = names[:count] + ((names[count + static],) if variadic else ())
+    params = names[count : count + static]
+    return inputs, params, variadic
 
 
 def kernel_op(

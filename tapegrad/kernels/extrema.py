@@ -45,16 +45,16 @@ def arg_rows(x, values, places, n, chunk, start, stop):
         at = base + (r - o * chunks) * chunk
         last = min(at + chunk, base + n)
         found = at
-        best = best_of(x, at, min(at + BLOCK, last))
-        at += BLOCK
+        best = best_of(x, at, min(at + {block}, last))
+        at += {block}
         while at < last:
-            v = best_of(x, at, min(at + BLOCK, last))
+            v = best_of(x, at, min(at + {block}, last))
             if v {sign} best or (v != v and best == best):
                 best = v
                 found = at
-            at += BLOCK
+            at += {block}
         values[r] = best
-        places[r] = found - base + place_of(x, best, found, min(found + BLOCK, last))
+        places[r] = found - base + place_of(x, best, found, min(found + {block}, last))
 """
 
 _COLUMNS = """
@@ -87,9 +87,8 @@ def _kernel(which: str, floating: bool, rows: bool) -> Kernel:
     if found is None:
         sign = {"max": ">", "min": "<"}[which]
         pair = f"{which}imum(total, x[i])" if floating else f"x[i] if x[i] {sign} total else total"
-        text = (_ROWS if rows else _COLUMNS).format(sign=sign, pair=pair).lstrip()
+        text = (_ROWS if rows else _COLUMNS).format(sign=sign, pair=pair, block=BLOCK).lstrip()
         namespace: dict[str, Any] = {"block": _block, "maximum": maximum, "minimum": minimum, "i4": np.int32}
-        namespace["BLOCK"] = BLOCK
         found = from_text("arg_rows" if rows else "arg_columns", text, namespace, **_FAST)
         _made[which, floating, rows] = found
     return found

@@ -35,9 +35,9 @@ from .jit import Kernel, from_text
 
 def device_functions(names: Iterable[str]) -> dict[str, Any]:
     """The device functions that emitted text calls, by name."""
-    from . import scalar, special  # most loops need none
+    from . import scalar, scalar_rare  # most loops need none
 
-    return {name: getattr(scalar, name, None) or getattr(special, name) for name in names}
+    return {name: getattr(scalar, name, None) or getattr(scalar_rare, name) for name in names}
 
 
 class Layout(NamedTuple):

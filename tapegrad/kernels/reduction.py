@@ -207,7 +207,8 @@ class Reduction:
         emitter = Emitter()
         head = [f"k{j} = {TYPE_NAMES[compute]}({n})" for j, n in enumerate(self.numbers)]
         make = self._rows_text if shape == "rows" else self._columns_text
-        return make(emitter, head, compute, chars), emitter.calls
+        text = make(emitter, head, compute, chars)
+        return f"# {', '.join(sorted(_FLAGS[self.combine]))}\n{text}", emitter.calls
 
     def _body(self, emitter: Emitter, compute: str, chars: str, at: list[str], kept: str) -> tuple[list[str], list[str]]:
         """Loads and arithmetic for the elements at the given indices, and the names of the results."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import launch, scalar
-from .jit import Kernel, device, from_text
+from . import launch
+from .jit import Kernel, from_text
 from .reduction import WIDTH
+from .scalar_rare import log_add
 
 _ROWS = """
 def {name}_rows({arrays}, out, n, reverse, start, stop):
@@ -42,17 +43,6 @@ def {name}_columns({arrays}, out, acc, n, inner, width, reverse, start, stop):
                 acc[to + j] = v
                 out[i] = v
 """
-
-
-@device
-def log_add(a, b):
-    """log(exp(a) + exp(b))"""
-    top = max(a, b)
-    if a != a or b != b:
-        return a + b
-    if top - top != 0.0:  # infinite: their difference would be NaN
-        return top
-    return top + scalar.log1p_f8(scalar.exp_f8(min(a, b) - top))
 
 
 class Scan:

@@ -65,7 +65,10 @@ def clamp_inside_6(input):
 
 
 @elementwise(
-    kind="floating", name="leaky_relu", input=lambda g, input, slope: linked(where(input > 0, g, g * slope), input)
+    kind="floating",
+    name="leaky_relu",
+    input=lambda g, input, slope: linked(where(input > 0, g, g * slope), input),
+    slope=lambda g, input: where(input > 0, 0.0, g * input),
 )
 def leaky(input, slope):
     """input where it is positive, else slope * input."""
@@ -103,14 +106,22 @@ def _elu_slope(g: Any, x: Any, alpha: Any, scale: Any, rate: Any) -> Any:
     return where(x > 0, g * scale, g * (exp(where(x >= 0, 0.0, x * rate)) * (alpha * scale * rate)))
 
 
-@elementwise(kind="floating", name="elu", input=lambda g, input, alpha: _elu_slope(g, input, alpha, 1.0, 1.0))
+@elementwise(
+    kind="floating",
+    name="elu",
+    input=lambda g, input, alpha: _elu_slope(g, input, alpha, 1.0, 1.0),
+    alpha=lambda g, input: g * expm1(where(input > 0, 0.0, input)),
+)
 def exponential_linear(input, alpha):
     """input where it is positive, else alpha * (exp(input) - 1)."""
     return _elu(input, alpha, 1.0, 1.0)
 
 
 @elementwise(
-    kind="floating", name="elu", input=lambda g, input: _elu_slope(g, input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+    kind="floating",
+    name="selu",
+    node_name="EluBackward0",
+    input=lambda g, input: _elu_slope(g, input, _SELU_ALPHA, _SELU_SCALE, 1.0),
 )
 def exponential_linear_scaled(input):
     """exponential_linear with the alpha and the scale of selu."""
@@ -146,7 +157,9 @@ def _gelu_inner(x: Any) -> Any:
     return x * (x * x * 0.044715 + 1) * math.sqrt(2 / math.pi)
 
 
-@elementwise(kind="floating", name="gelu", input=lambda g, input: g * _gelu_slope(input))
+@elementwise(
+    kind="floating", name="gelu_tanh", node_name="GeluBackward0", input=lambda g, input: g * _gelu_slope(input)
+)
 def gelu_tanh(input):
     """The tanh approximation of gelu."""
     return input * ((tanh(_gelu_inner(input)) + 1) * 0.5)
@@ -163,7 +176,7 @@ def sigmoid_linear(input):
     return input * sigmoid(input)
 
 
-@elementwise(kind="floating", input=lambda g, input: g * sigmoid(input), name="softplus")
+@elementwise(kind="floating", node_name="SoftplusBackward0", input=lambda g, input: g * sigmoid(input))
 def log1p_exp(input):
     """log(1 + exp(input)) without overflow."""
     return _softplus(input)
@@ -174,7 +187,10 @@ def _softplus_slope(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
 
 
 @elementwise(
-    kind="floating", name="softplus", input=lambda g, input, threshold: _softplus_slope(g, input, 1.0, threshold)
+    kind="floating",
+    name="softplus",
+    input=lambda g, input, threshold: _softplus_slope(g, input, 1.0, threshold),
+    threshold=lambda g: g * 0,
 )
 def bent_softplus(input, threshold):
     """log(1 + exp(input)), and input itself above the threshold."""
@@ -183,7 +199,8 @@ def bent_softplus(input, threshold):
 
 @elementwise(
     kind="floating",
-    name="softplus",
+    name="softplus_scaled",
+    node_name="SoftplusBackward0",
     input=lambda g, input, beta, threshold: _softplus_slope(g, input, beta, threshold),
 )
 def scaled_softplus(input, *, beta, threshold):
@@ -248,6 +265,7 @@ def clamped_linear(input):
     kind="floating",
     name="hardshrink",
     input=lambda g, input, lambd: linked(where((input >= -lambd) & (input <= lambd), 0.0, g), input),
+    lambd=lambda g: g * 0,
 )
 def shrink_hard(input, lambd):
     """0 within [-lambd, lambd], else input."""
@@ -258,6 +276,7 @@ def shrink_hard(input, lambd):
     kind="floating",
     name="softshrink",
     input=lambda g, input, lambd: linked(where((input >= -lambd) & (input <= lambd), 0.0, g), input),
+    lambd=lambda g, input, lambd: where(input > lambd, -g, where(input < -lambd, g, 0.0)),
 )
 def shrink_soft(input, lambd):
     """input moved towards 0 by lambd, and 0 within [-lambd, lambd]."""

@@ -139,7 +139,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 def _lp(input: Any, norm_type: float, means: Any, count: int) -> Any:
     # The mean may be negative for odd powers; only its positive part has a root.
     kept = mul(sign(means), where(means == 0, 0.0, absolute(means)))
-    positive = where(kept > 0, kept, 0.0)
+    positive = where(kept <= 0, 0.0, kept)  # a NaN stays one
     return power(mul(positive, float(count)), 1.0 / norm_type)
 
 

@@ -11,7 +11,7 @@ from ..op import check_inplace
 from ..modes import no_grad
 from .direct import direct_op
 from .gather import check_tensor
-from .index import extent
+from .keys import extent
 from .rows import add, add_rows, taken
 
 __all__ = ["embedding"]

@@ -12,9 +12,10 @@ from ..op import KernelOp, kernel_op
 from ..tape import Value
 from .along import add_along
 from .arithmetic import div, maximum, minimum, where
-from .axes import final_shape, kept, lane, numpy_names, reduced, spread, widened
-from .dims import wrap_dim, wrap_dims
+from .axes import kept, lane, numpy_names, spread, widened
+from .dims import wrap_dim
 from .out import into
+from .reducing import ReduceOp, plan, reduce_floats, reduce_op
 from .reduce import sum as total
 
 __all__ = ["max", "min", "amax", "amin", "aminmax", "argmax", "argmin"]
@@ -42,18 +43,18 @@ def _extremum(which: str) -> Any:
             return np.empty(shape, x.dtype)
         if x.dtype.kind != "f":
             return np.asarray((np.max if which == "max" else np.min)(x, axis=dims)).reshape(shape)
-        reduction = kernels.reduce.LARGEST if which == "max" else kernels.reduce.SMALLEST
-        y = widened(x)
-        return reduced(reduction, y, dims, y.dtype).astype(x.dtype, copy=False).reshape(shape)
+        return reduce_floats(
+            kernels.reduce.LARGEST if which == "max" else kernels.reduce.SMALLEST, x, dims, shape, x.dtype
+        )
 
     return forward
 
 
 _RULE = {"x": lambda g, x, out, dims: shared(g, x, out, dims)}
-largest = KernelOp(_extremum("max"), _RULE, ("out",), {}, "MaxBackward1", "max")
-smallest = KernelOp(_extremum("min"), _RULE, ("out",), {}, "MinBackward1", "min")
-largest_over = KernelOp(_extremum("max"), _RULE, ("out",), {}, "AmaxBackward0", "amax")
-smallest_over = KernelOp(_extremum("min"), _RULE, ("out",), {}, "AminBackward0", "amin")
+largest = ReduceOp(_extremum("max"), _RULE, "MaxBackward1", "max")
+smallest = ReduceOp(_extremum("min"), _RULE, "MinBackward1", "min")
+largest_over = ReduceOp(_extremum("max"), _RULE, "AmaxBackward0", "amax")
+smallest_over = ReduceOp(_extremum("min"), _RULE, "AminBackward0", "amin")
 
 
 def _both_rule(gs: Any, x: Any, least: Any, most: Any, dims: Any) -> Any:
@@ -100,13 +101,13 @@ largest_along = KernelOp(_along("max"), _PLACED, ("values", "indices"), {}, "Max
 smallest_along = KernelOp(_along("min"), _PLACED, ("values", "indices"), {}, "MinBackward0", "min")
 
 
-@kernel_op()
+@reduce_op(name="argmax", node_name="ArgmaxBackward0")
 def place_of_largest(x, *, dim, shape):
     """The first index of the largest element."""
     return _found("max", x, dim)[1].reshape(shape)
 
 
-@kernel_op()
+@reduce_op(name="argmin", node_name="ArgminBackward0")
 def place_of_smallest(x, *, dim, shape):
     """The first index of the smallest element."""
     return _found("min", x, dim)[1].reshape(shape)
@@ -152,8 +153,7 @@ def _face(input: Any, dim: Any, keepdim: bool, other: Any, out: Any, name: str) 
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; for several dimensions use a{name}()")
     d = dim_with_elements(x, dim, name)
-    shape = final_shape(x.shape, (d,) if x.ndim else (), keepdim)
-    return into_pair(along(input, dim=d, shape=shape), out, name)
+    return into_pair(along(input, dim=d, shape=plan(x.shape, d, keepdim).shape), out, name)
 
 
 @numpy_names
@@ -180,29 +180,29 @@ def _some_elements(x: np.ndarray, dims: tuple[int, ...], given: Any, name: str) 
 @numpy_names
 def amax(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
     """The largest element over all or some dimensions; equal ones share the gradient."""
-    x = input._array
-    dims = wrap_dims(dim, x.ndim)
-    _some_elements(x, dims, dim, "amax")
-    return into(largest_over(input, dims=dims, shape=final_shape(x.shape, dims, keepdim)), out, "amax")
+    dims, shape, _ = plan(input._array.shape, dim, keepdim)
+    _some_elements(input._array, dims, dim, "amax")
+    made = largest_over(input, dims=dims, shape=shape)
+    return made if out is None else into(made, out, "amax")
 
 
 @numpy_names
 def amin(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
     """The smallest element over all or some dimensions; equal ones share the gradient."""
-    x = input._array
-    dims = wrap_dims(dim, x.ndim)
-    _some_elements(x, dims, dim, "amin")
-    return into(smallest_over(input, dims=dims, shape=final_shape(x.shape, dims, keepdim)), out, "amin")
+    dims, shape, _ = plan(input._array.shape, dim, keepdim)
+    _some_elements(input._array, dims, dim, "amin")
+    made = smallest_over(input, dims=dims, shape=shape)
+    return made if out is None else into(made, out, "amin")
 
 
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """The smallest and the largest element, of all or along a dimension, as (min, max)."""
     x = input._array
-    dims = wrap_dims(dim, x.ndim)
+    dims, shape, _ = plan(x.shape, dim, keepdim)
     if not x.size and dim is None:
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
     _some_elements(x, dims, dim, "aminmax")
-    made = both_over(input, dims=dims, shape=final_shape(x.shape, dims, keepdim))
+    made = both_over(input, dims=dims, shape=shape)
     if out is not None:
         made = tuple(into(m, o, "aminmax") for m, o in zip(made, out, strict=True))
     return return_types.aminmax(*made)
@@ -211,15 +211,16 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: A
 def _arg_face(op: Any, input: Any, dim: Any, keepdim: bool, out: Any, name: str) -> Any:
     x = input._array
     if x.dtype.char == "?":
-        raise RuntimeError(f"\"{name}_cpu\" not implemented for '{dtypes.of(x).short}'")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(x).short}'")
     if dim is None:
         if not x.size:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         shape = (1,) * x.ndim if keepdim else ()
     else:
         dim = dim_with_elements(x, dim, name)
-        shape = final_shape(x.shape, (dim,) if x.ndim else (), keepdim)
-    return into(op(input, dim=dim, shape=shape), out, name)
+        shape = plan(x.shape, dim, keepdim).shape
+    made = op(input, dim=dim, shape=shape)
+    return made if out is None else into(made, out, name)
 
 
 @numpy_names

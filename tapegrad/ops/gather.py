@@ -11,7 +11,7 @@ from ..tape import Value
 from .along import extreme_along, product_along, put_along, put_along_adding, take_along
 from .arithmetic import div, floor_divide
 from .dims import wrap_dim
-from .index import extent
+from .keys import extent
 from .inplace import kernel_inplace
 from .numbers import element, is_number
 from .rows import take_rows

@@ -11,7 +11,7 @@ from ..tape import Value
 from .arithmetic import mul
 from .dims import wrap_dim
 from .gather import check_range, check_tensor, reduced
-from .index import extent
+from .keys import extent
 from .inplace import kernel_inplace
 from .numbers import element, is_number
 from .rows import put_rows, put_rows_adding, take_rows

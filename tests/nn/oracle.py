@@ -72,8 +72,8 @@ def close(mine, theirs, rtol, what):
 def compare(module, reference, args, kwargs=None, rtol=1e-9, constant=(), prepared=False):
     """Outputs, gradients of inputs and parameters, buffers after the call.
 
-    Inputs whose position is in ``constant`` do not require grad. With ``prepared``, args and kwargs are pairs, for
-    tapegrad and for PyTorch.
+    Inputs whose position is in ``constant`` do not require grad. With ``prepared``, args and kwargs are
+    pairs, for tapegrad and for PyTorch.
     """
     kwargs = kwargs or {}
     if prepared:

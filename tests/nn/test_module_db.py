@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-import tapegrad as tg
 import torch
+
+import tapegrad as tg
 
 from .oracle import compare, load
 
@@ -21,7 +22,8 @@ EXCLUDED = {
     "FractionalMaxPool3d": "not offered",
     "LinearCrossEntropyLoss": "not offered",
     "TransformerEncoder": "its samples hold layers of PyTorch; test_attention.py covers it",
-    "CTCLoss": "PyTorch's gradient by log-probabilities is only right behind a log_softmax; test_parity.py covers it",
+    # PyTorch's gradient by log-probabilities is only right behind a log_softmax.
+    "CTCLoss": "test_parity.py covers it behind a log_softmax",
     **{i.name: "lazy shapes are not offered" for i in module_db if "Lazy" in i.module_cls.__name__},
 }
 # Where PyTorch rounds a constant to float32.
@@ -39,6 +41,8 @@ def translated(value):
         return type(value)(translated(v) for v in value)
     if isinstance(value, dict):
         return {k: translated(v) for k, v in value.items()}
+    if callable(value) and hasattr(torch.nn.functional, getattr(value, "__name__", "")):
+        return getattr(tg.nn.functional, value.__name__)
     return value
 
 

@@ -1,11 +1,12 @@
 """Losses between numbers: elementwise distances and likelihoods."""
 
-from __future__ import annotations
+# ruff: noqa: A006 - the arguments of a rule are named like the inputs of its op
 
-from typing import Any
+from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 from ...fastpath import elementwise
 from ...ops.activation import log1p_exp as _softplus1
@@ -18,47 +19,55 @@ from .reduction import chosen_reduction, reduced, warn_sizes, weighted
 
 
 @elementwise(
-    kind="float", name="mse_loss", input=lambda g, input, target: g * ((input - target) * 2),
+    kind="float",
+    name="mse_loss",
+    input=lambda g, input, target: g * ((input - target) * 2),
     target=lambda g, input, target: g * ((target - input) * 2),
-)  # fmt: skip
-def _squared(input, target):
+)
+def _squared(input: Any, target: Any) -> Any:
     """(input - target)^2"""
     d = input - target
     return d * d
 
 
 @elementwise(
-    kind="float", name="l1_loss", input=lambda g, input, target: g * sign(input - target),
+    kind="float",
+    name="l1_loss",
+    input=lambda g, input, target: g * sign(input - target),
     target=lambda g, input, target: g * sign(target - input),
-)  # fmt: skip
-def _distance(input, target):
+)
+def _distance(input: Any, target: Any) -> Any:
     """|input - target|"""
     return absolute(input - target)
 
 
-def _huber_slope(g, d, delta):  # type: ignore[no-untyped-def]
+def _huber_slope(g: Any, d: Any, delta: Any) -> Any:
     return g * where(absolute(d) <= delta, d, sign(d) * delta)
 
 
 @elementwise(
-    kind="float", name="huber_loss", input=lambda g, input, target, delta: _huber_slope(g, input - target, delta),
+    kind="float",
+    name="huber_loss",
+    input=lambda g, input, target, delta: _huber_slope(g, input - target, delta),
     target=lambda g, input, target, delta: _huber_slope(g, target - input, delta),
-)  # fmt: skip
-def _huber(input, target, *, delta):
+)
+def _huber(input: Any, target: Any, *, delta: Any) -> Any:
     """d^2 / 2 for |d| <= delta, else delta * (|d| - delta / 2), with d = input - target."""
     d = absolute(input - target)
     return where(d <= delta, d * d * 0.5, (d - delta * 0.5) * delta)
 
 
-def _smooth_slope(g, d, beta):  # type: ignore[no-untyped-def]
+def _smooth_slope(g: Any, d: Any, beta: Any) -> Any:
     return g * where(absolute(d) < beta, d / beta, sign(d))
 
 
 @elementwise(
-    kind="float", name="smooth_l1_loss", input=lambda g, input, target, beta: _smooth_slope(g, input - target, beta),
+    kind="float",
+    name="smooth_l1_loss",
+    input=lambda g, input, target, beta: _smooth_slope(g, input - target, beta),
     target=lambda g, input, target, beta: _smooth_slope(g, target - input, beta),
-)  # fmt: skip
-def _smooth(input, target, *, beta):
+)
+def _smooth(input: Any, target: Any, *, beta: Any) -> Any:
     """d^2 / (2 beta) for |d| < beta, else |d| - beta / 2, with d = input - target."""
     d = absolute(input - target)
     return where(d < beta, d * d * 0.5 / beta, d - beta * 0.5)
@@ -70,17 +79,17 @@ def _smooth(input, target, *, beta):
     input=lambda g, input, target: g * ((input - target) / _kept((1 - input) * input)),
     target=lambda g, input: g * (_bounded_log(1 - input) - _bounded_log(input)),
 )
-def _cross(input, target):
+def _cross(input: Any, target: Any) -> Any:
     """-(target log input + (1 - target) log(1 - input)), with logs kept above -100."""
     return (target - 1) * _bounded_log(1 - input) - target * _bounded_log(input)
 
 
-def _kept(x):  # type: ignore[no-untyped-def]
+def _kept(x: Any) -> Any:
     """x, but at least 1e-12: the denominator at probabilities 0 and 1."""
     return where(x < 1e-12, 1e-12, x)
 
 
-def _bounded_log(x):  # type: ignore[no-untyped-def]
+def _bounded_log(x: Any) -> Any:
     y = log(x)
     return where(y < -100.0, -100.0, y)
 
@@ -91,7 +100,7 @@ def _bounded_log(x):  # type: ignore[no-untyped-def]
     input=lambda g, input, target: g * (logistic(input) - target),
     target=lambda g, input: -(g * input),
 )
-def _logit_cross(input, target):
+def _logit_cross(input: Any, target: Any) -> Any:
     """log(1 + exp(input)) - target * input"""
     return _softplus1(input) - target * input
 
@@ -105,7 +114,7 @@ def _logit_cross(input, target):
     target=lambda g, input, weight: g * (weight * _softplus1(-input) - input - _softplus1(-input)),
     weight=lambda g, input, target: g * (target * _softplus1(-input)),
 )
-def _weighted_logit_cross(input, target, weight):
+def _weighted_logit_cross(input: Any, target: Any, weight: Any) -> Any:
     """(1 - target) * input + ((1 - target) + target * weight) * log(1 + exp(-input))"""
     return (1 - target) * input + ((1 - target) + target * weight) * _softplus1(-input)
 
@@ -244,8 +253,8 @@ def kl_div(
         loss = exp(target) * (target - input)
     else:
         # x log x with its limit 0 at 0; the logarithm never sees the 0.
-        safe = where(target > 0, target, 1.0)
-        loss = where(target > 0, target * log(safe), target * 0) - target * input
+        safe = where(target == 0, 1.0, target)
+        loss = where(target == 0, 0.0, target * log(safe)) - target * input
     made = reduced(loss, kind)
     return made / input.shape[0] if reduction == "batchmean" and input.dim() else made
 
@@ -273,22 +282,24 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
-    var: Tensor | float,
+    var: Any,
     full: bool = False,
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """(log var + (input - target)^2 / var) / 2, with var kept above eps but its gradient as it is."""
+    """(log var + (input - target)^2 / var) / 2, with var kept above eps but its gradient as it is.
+
+    ``var`` is a number, or a tensor of the shape of input, or of that shape without its last dimension or
+    with one dimension of size 1.
+    """
     if isinstance(var, float):
-        if var < 0:
-            raise ValueError("var has negative entry/entries")
         var = input.new_full(input.shape, var)
     elif not isinstance(var, Tensor):
         raise TypeError(f"gaussian_nll_loss: var must be a Tensor or a float, got {type(var).__name__}")
     if var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
-        elif var.shape[:-1] != input.shape[:-1] or var.shape[-1] != 1:
+        elif not _broadcasts_once(tuple(var.shape), tuple(input.shape)):
             raise ValueError(
                 f"var of size {list(var.shape)} does not fit an input of size {list(input.shape)}"
             )
@@ -302,6 +313,11 @@ def gaussian_nll_loss(
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return reduced(loss, reduction)
+
+
+def _broadcasts_once(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
+    """Whether the shapes differ in one dimension only, which has size 1."""
+    return len(shape) == len(wide) and [a for a, b in zip(shape, wide, strict=True) if a != b] == [1]
 
 
 def soft_margin_loss(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from collections.abc import Callable
+from typing import Any
 
 from ...tensor import Tensor
 from .. import functional as F
@@ -256,7 +255,7 @@ class TripletMarginLoss(_Loss):
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
         return F.triplet_margin_loss(
             anchor,
             positive,
@@ -289,7 +288,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin = margin
         self.swap = swap
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,

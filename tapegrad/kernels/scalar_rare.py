@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from . import scalar
-from .jit import device
+from .scalar_bits import device
 
 
 def _both(name, fn):
@@ -139,6 +139,17 @@ def polygamma_any(n, x):
         return scalar.digamma_f8(x)
     factor = -1.0 if n % 2.0 == 0.0 else 1.0
     return factor * math.gamma(n + 1.0) * hurwitz_zeta(n + 1.0, x) if x == x else x
+
+
+@device
+def log_add(a, b):
+    """log(exp(a) + exp(b))"""
+    top = max(a, b)
+    if a != a or b != b:
+        return a + b
+    if top - top != 0.0:  # infinite: their difference would be NaN
+        return top
+    return top + scalar.log1p_f8(scalar.exp_f8(min(a, b) - top))
 
 
 _both("erfcx", lambda x: erfcx_any(x))
