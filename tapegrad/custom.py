@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, fastpath
+from . import dtypes, fastpath, kernels
 from .elementwise import Elementwise
 
 
@@ -37,19 +37,17 @@ def kernel_source(function: Any, dtype: Any = dtypes.float32, *, vjp: bool = Tru
     op = getattr(function, "op", function)
     if not isinstance(op, Elementwise):
         raise TypeError(f"kernel_source shows the generated kernels of elementwise operations, and {function!r} is none")
-    from .kernels.loop import Layout  # numba loads here, not with the package
-
     char = dtypes.as_dtype(dtype).char
     variant = op.variant("a" * len(op.inputs))
     chars = "".join(np.dtype(char).char for _ in op.inputs)
     outs = "?" if op.kind == "compare" else char
     n = len(op.inputs) + 1
-    text = variant.forward().source(char, chars + outs, Layout(1, "1" * n, (-1,)))[0]
+    text = variant.forward().source(char, chars + outs, kernels.loop.Layout(1, "1" * n, (-1,)))[0]
     if vjp and op.rules:
         back = variant.vjp(tuple(name in op.rules for name in op.inputs))
         if back.loop is None:
             text += f"\n# derivative of {op.name}: the cotangent is handed through, no kernel\n"
         else:
             n = len(back.loop.arrays) + len(back.loop.outputs)
-            text += "\n" + back.loop.source(char, char * n, Layout(1, "1" * n, (-1,) * len(back.loop.outputs)))[0]
+            text += "\n" + back.loop.source(char, char * n, kernels.loop.Layout(1, "1" * n, (-1,) * len(back.loop.outputs)))[0]
     return text

@@ -23,8 +23,22 @@ from .tape import Value
 from .tensor import Tensor
 
 __all__ = [
-    "Generator", "default_generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state",
-    "fork_rng", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal",
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
 ]  # fmt: skip
 
 # -- the default generator -------------------------------------------------------------------------------
@@ -57,7 +71,11 @@ def set_rng_state(new_state: Any) -> None:
 
 @contextmanager
 def fork_rng(
-    devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices", device_type: str = "cpu"
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cpu",
 ) -> Iterator[None]:
     """Inside the block the default generator goes its own way; after it, it is where it was."""
     if not enabled:
@@ -90,9 +108,16 @@ def _size_of(size: tuple[Any, ...], named: Any, name: str) -> tuple[int, ...]:
 
 
 def rand(
-    *sizes: Any, size: Any = None, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Uniform numbers in [0, 1)."""
     to = _float_type(_checked(dtype, device, layout, pin_memory))
     require_floating(to, "rand")
@@ -100,9 +125,16 @@ def rand(
 
 
 def randn(
-    *sizes: Any, size: Any = None, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Normal numbers with mean 0 and standard deviation 1."""
     to = _float_type(_checked(dtype, device, layout, pin_memory))
     require_floating(to, "normal_kernel_cpu")
@@ -124,9 +156,18 @@ def _whole(value: Any, name: str) -> int:
 
 
 def randint(
-    *bounds: Any, low: Any = None, high: Any = None, size: Any = None, generator: Any = None, out: Any = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    *bounds: Any,
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Whole numbers in [low, high), or in [0, high); int64 unless told otherwise.
 
     Called as ``randint(high, size)`` or ``randint(low, high, size)``.
@@ -148,23 +189,38 @@ def randint(
 
 
 def randperm(
-    n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    n: int,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A random order of 0 to n-1; int64 unless told otherwise."""
     to = _checked(dtype, device, layout, pin_memory) or dtypes.int64
     n = _whole(n, "n")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     if n - 1 > draws.integer_limits(to)[1]:
-        raise RuntimeError(f"randperm: the numbers up to {n - 1} cannot be converted to {to} without overflow")
+        raise RuntimeError(
+            f"randperm: the numbers up to {n - 1} cannot be converted to {to} without overflow"
+        )
     return _into(out, draws.permutation(n, chosen(generator)).astype(to.numpy, copy=False), requires_grad)
 
 
 def rand_like(
-    input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, generator: Any = None,
-) -> Tensor:  # fmt: skip
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    generator: Any = None,
+) -> Tensor:
     """Uniform numbers in [0, 1), in the shape of another tensor."""
     to = _like(input, dtype, device)
     require_floating(to, "rand_like")
@@ -172,9 +228,15 @@ def rand_like(
 
 
 def randn_like(
-    input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None, generator: Any = None,
-) -> Tensor:  # fmt: skip
+    input: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    generator: Any = None,
+) -> Tensor:
     """Normal numbers, in the shape of another tensor."""
     to = _like(input, dtype, device)
     require_floating(to, "normal_kernel_cpu")
@@ -182,9 +244,17 @@ def randn_like(
 
 
 def randint_like(
-    input: Any, *bounds: Any, low: Any = None, high: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, generator: Any = None,
-) -> Tensor:  # fmt: skip
+    input: Any,
+    *bounds: Any,
+    low: Any = None,
+    high: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    generator: Any = None,
+) -> Tensor:
     """Whole numbers in [low, high), or in [0, high), in the shape of another tensor."""
     given = list(bounds)
     if high is None and given:
@@ -199,9 +269,18 @@ def randint_like(
 
 
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Normal numbers; mean and standard deviation are numbers (with a size), or tensors that broadcast."""
     tensors = [v for v in (mean, std) if isinstance(v, Value)]
     if not tensors:

@@ -30,6 +30,7 @@ import numpy as np
 from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 
 from .. import config
 
@@ -113,7 +114,14 @@ def load(label: str, generated: bool) -> CompileResult | None:
     if hashlib.sha256(body).digest() != digest:
         _warn_damaged(path, "its checksum does not fit")
         return None
+    _start_runtime()
     return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(body))
+
+
+@once
+def _start_runtime() -> None:
+    """Make known the symbols of numba's runtime, which parallel loops refer to; compiling does it by itself."""
+    rtsys.initialize(cpu_target.target_context)
 
 
 def save(label: str, generated: bool, made: CompileResult) -> None:

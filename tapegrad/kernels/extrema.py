@@ -94,7 +94,9 @@ def _kernel(which: str, floating: bool, rows: bool) -> Kernel:
     return found
 
 
-def find(which: str, x: np.ndarray, values: np.ndarray, places: np.ndarray, sizes: tuple[int, int, int]) -> None:
+def find(
+    which: str, x: np.ndarray, values: np.ndarray, places: np.ndarray, sizes: tuple[int, int, int]
+) -> None:
     """Fill flat ``values`` and int64 ``places`` with the "max" or "min" of x as (outer, n, inner), n > 0."""
     outer, n, inner = sizes
     if not values.size:

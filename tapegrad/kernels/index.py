@@ -210,7 +210,9 @@ def _along(name, combine):
                         out[k] = combine(out[k], values[at + j])
 
     run.__name__ = name
-    run.__doc__ = f"out[o, index[o, i, j], j] = {combine.__doc__}, a = that and b = values[o, i, j], in order of i"
+    run.__doc__ = (
+        f"out[o, index[o, i, j], j] = {combine.__doc__}, a = that and b = values[o, i, j], in order of i"
+    )
     return kernel(run)
 
 

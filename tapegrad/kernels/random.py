@@ -1,8 +1,9 @@
 """Random numbers from a counter: Philox4x32-10, and what is made of its words.
 
 Block number ``offset + b`` of a key is four words of 32 random bits, computed from nothing but
-these numbers (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3"). So any thread can compute any
-block, and the numbers do not depend on how many threads there are. A kernel's range counts blocks.
+these numbers (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3"). So any thread can
+compute any block, and the numbers do not depend on how many threads there are. A kernel's range
+counts blocks.
 """
 
 from __future__ import annotations

@@ -167,11 +167,13 @@ def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.
     if inner == 1:
         chunk = n if n <= 2 * CHUNK else CHUNK
         chunks = -(-n // chunk)
-        mean, m2 = np.empty((outer, chunks)), np.empty((outer, chunks))
+        mean, m2 = np.empty(outer * chunks), np.empty(outer * chunks)
         launch.start(moments_rows, (x, mean, m2, n, chunk), outer * chunks, x.size)
+        if chunks == 1:
+            return mean, m2
         counts = np.full(chunks, chunk, np.float64)
         counts[-1] = n - chunk * (chunks - 1)
-        return _merged(mean, m2, counts, axis=1)
+        return _merged(mean.reshape(outer, chunks), m2.reshape(outer, chunks), counts)
     mean, m2 = np.empty(outer * inner), np.empty(outer * inner)
     width = min(inner, _TILE)
     tiles = outer * -(-inner // width)
@@ -180,10 +182,7 @@ def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.
     return mean, m2
 
 
-def _merged(mean: np.ndarray, m2: np.ndarray, counts: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Moments of parts as the moments of the whole."""
-    if mean.shape[axis] == 1:
-        return mean.reshape(-1), m2.reshape(-1)
-    whole = np.sum(mean * counts, axis=axis, keepdims=True) / counts.sum()
-    squares = np.sum(m2 + counts * (mean - whole) ** 2, axis=axis)
-    return whole.reshape(-1), squares.reshape(-1)
+def _merged(mean: np.ndarray, m2: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments of the parts of each row as the moments of the row."""
+    whole = (mean * counts).sum(axis=1, keepdims=True) / counts.sum()
+    return whole.reshape(-1), (m2 + counts * (mean - whole) ** 2).sum(axis=1)

@@ -112,7 +112,9 @@ class Reduction:
         else:
             self._columns(arrays, out, sizes, kept, given, compute)
 
-    def small(self, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int], numbers: Sequence[float] = ()) -> None:
+    def small(
+        self, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int], numbers: Sequence[float] = ()
+    ) -> None:
         """run() for one contiguous array that is not worth threads."""
         outer, n, inner = sizes
         if not out.size:
@@ -132,7 +134,9 @@ class Reduction:
         else:
             entry(x, out, *numbers, n, inner, n * inner, n, inner, 0, outer)
 
-    def _rows(self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str) -> None:
+    def _rows(
+        self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str
+    ) -> None:
         chunk = n if n <= 2 * CHUNK else CHUNK
         chunks = -(-n // chunk)
         to = out if chunks == 1 else np.empty((outer, chunks), self.wide(compute))
@@ -150,7 +154,14 @@ class Reduction:
             self._tiled(arrays, out, sizes, n * inner, kept, given, compute)
 
     def _tiled(
-        self, arrays: Any, out: Any, sizes: tuple[int, int, int], step: int, kept: Any, given: list[Any], compute: str
+        self,
+        arrays: Any,
+        out: Any,
+        sizes: tuple[int, int, int],
+        step: int,
+        kept: Any,
+        given: list[Any],
+        compute: str,
     ) -> None:
         """Columns, by tiles that lie side by side and by chunks that lie below each other; ``step`` apart per outer."""
         outer, n, inner = sizes
@@ -186,7 +197,9 @@ class Reduction:
             parts[:, fold] = tail
         self._fold(parts, out.reshape(outer, inner))
 
-    def _launch(self, shape: str, compute: str, arrays: list[Any], numbers: list[Any], count: int, work: int) -> None:
+    def _launch(
+        self, shape: str, compute: str, arrays: list[Any], numbers: list[Any], count: int, work: int
+    ) -> None:
         made, signature = self.kernel(shape, compute, "".join([a.dtype.char for a in arrays]))
         launch.run(made, signature, [*arrays, *numbers], count, work)
 
@@ -210,7 +223,9 @@ class Reduction:
         text = make(emitter, head, compute, chars)
         return f"# {', '.join(sorted(_FLAGS[self.combine]))}\n{text}", emitter.calls
 
-    def _body(self, emitter: Emitter, compute: str, chars: str, at: list[str], kept: str) -> tuple[list[str], list[str]]:
+    def _body(
+        self, emitter: Emitter, compute: str, chars: str, at: list[str], kept: str
+    ) -> tuple[list[str], list[str]]:
         """Loads and arithmetic for the elements at the given indices, and the names of the results."""
         loads: list[str] = []
         results: list[str] = []
@@ -246,10 +261,21 @@ class Reduction:
         lines += ["    " + h for h in head]
         lines += (self._sum_text if add else self._extremum_text)(emitter, compute, chars)
         lines += ["    return total", "", f"def {name}({inputs}, out, {numbers}n, chunk, start, stop):"]
-        lines += ["    chunks = (n + chunk - 1) // chunk", "    for r in range(start, stop):", "        o = r // chunks"]
-        lines += ["        at = o * n + (r - o * chunks) * chunk", "        last = min(at + chunk, (o + 1) * n)"]
+        lines += [
+            "    chunks = (n + chunk - 1) // chunk",
+            "    for r in range(start, stop):",
+            "        o = r // chunks",
+        ]
+        lines += [
+            "        at = o * n + (r - o * chunks) * chunk",
+            "        last = min(at + chunk, (o + 1) * n)",
+        ]
         part = f"{name}_block({inputs}, {numbers}o, at, min(at + {BLOCK}, last))"
-        lines += [f"        total = {f'f8({part})' if add else part}", f"        at += {BLOCK}", "        while at < last:"]
+        lines += [
+            f"        total = {f'f8({part})' if add else part}",
+            f"        at += {BLOCK}",
+            "        while at < last:",
+        ]
         step = f"total + f8({part})" if add else self._pair("total", "part", compute)
         lines += [*([] if add else [f"            part = {part}"]), f"            total = {step}"]
         lines += [f"            at += {BLOCK}", "        out[r] = total"]
@@ -271,10 +297,16 @@ class Reduction:
         numbers = "".join(f"{n}, " for n in self.numbers)
         add = self.combine == "add"
         results = "parts, out" if add else "out"
-        lines = [f"def {self.name}_columns({inputs}, {results}, {numbers}n, inner, step, chunk, width, start, stop):"]
+        lines = [
+            f"def {self.name}_columns({inputs}, {results}, {numbers}n, inner, step, chunk, width, start, stop):"
+        ]
         lines += ["    " + h for h in head]
         lines += ["    tiles = (inner + width - 1) // width", "    chunks = (n + chunk - 1) // chunk"]
-        lines += ["    for tile in range(start, stop):", "        r = tile // tiles", "        o = r // chunks"]
+        lines += [
+            "    for tile in range(start, stop):",
+            "        r = tile // tiles",
+            "        o = r // chunks",
+        ]
         lines += ["        left = (tile - r * tiles) * width", "        m = min(width, inner - left)"]
         lines += ["        k = (r - o * chunks) * chunk", "        last = min(k + chunk, n)"]
         lines += ["        to = r * inner + left"]
@@ -284,7 +316,11 @@ class Reduction:
             lines += ["        for j in range(m):", "            parts[to + j] = 0"]
         else:
             body, (result,) = self._body(emitter, compute, chars, ["row + j"], "kept + j")
-            lines += ["        row = o * step + k * inner + left", "        k += 1", "        for j in range(m):"]
+            lines += [
+                "        row = o * step + k * inner + left",
+                "        k += 1",
+                "        for j in range(m):",
+            ]
             lines += [*("            " + b for b in body), f"            out[to + j] = {result}"]
         for count in (UNROLL, 1):
             lines += [f"        while k + {count} <= last:", "            row = o * step + k * inner + left"]

@@ -48,7 +48,9 @@ def {name}_columns({arrays}, out, acc, n, inner, width, reverse, start, stop):
 class Scan:
     """acc = update(acc, elements), kept at every step."""
 
-    def __init__(self, name: str, update: str, initial: str = "0.0", arrays: tuple[str, ...] = ("x",)) -> None:
+    def __init__(
+        self, name: str, update: str, initial: str = "0.0", arrays: tuple[str, ...] = ("x",)
+    ) -> None:
         self.name = name
         self.texts = {
             rows: (_ROWS if rows else _COLUMNS)
@@ -71,7 +73,9 @@ class Scan:
             self._made[rows] = from_text(name, self.texts[rows], namespace)
         return self._made[rows]
 
-    def run(self, arrays: tuple[np.ndarray, ...], out: np.ndarray, sizes: tuple[int, int, int], reverse: bool) -> None:
+    def run(
+        self, arrays: tuple[np.ndarray, ...], out: np.ndarray, sizes: tuple[int, int, int], reverse: bool
+    ) -> None:
         """Fill ``out`` from contiguous arrays of ``sizes`` (outer, n, inner)."""
         outer, n, inner = sizes
         if not out.size:
@@ -110,7 +114,9 @@ def cum{which}(x, values, places, n, inner, start, stop):
 _extremum: dict[str, Kernel] = {}
 
 
-def extremum(which: str, x: np.ndarray, values: np.ndarray, places: np.ndarray, sizes: tuple[int, int, int]) -> None:
+def extremum(
+    which: str, x: np.ndarray, values: np.ndarray, places: np.ndarray, sizes: tuple[int, int, int]
+) -> None:
     """The "max" or "min" so far and the last place where it was met; the first NaN stays, at its last place."""
     kernel = _extremum.get(which)
     if kernel is None:

@@ -80,6 +80,7 @@ def leaky(input, slope):
     name="rrelu",
     node_name="RreluWithNoiseBackward0",
     input=lambda g, input, slopes: linked(where(input > 0, g, g * slopes), input),
+    slopes=lambda g, input: where(input > 0, 0.0, g * input),
 )
 def leaky_drawn(input, slopes):
     """input where it is positive, else input times the slope that was drawn."""

@@ -157,7 +157,9 @@ def extreme_along(x, index, values, *, dim, largest):
 def _product_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -> tuple[Any, None, Any]:
     """The product of the others, also where factors are zero, and right to the second order there."""
     x_zero, v_zero = eq(x, 0), eq(values, 0)
-    count = put_along_adding(x_zero.to(g.dtype), index, v_zero.to(g.dtype), dim=dim)  # zeros among the factors
+    count = put_along_adding(
+        x_zero.to(g.dtype), index, v_zero.to(g.dtype), dim=dim
+    )  # zeros among the factors
     x_safe, v_safe = where(x_zero, 1.0, x), where(v_zero, 1.0, values)
     rest = mul(g, product_along(x_safe, index, v_safe, dim=dim))
     # The factors that are zero, added up: of two, the other one is the sum less this one.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,14 @@ def middle(x: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, tuple[int, i
 
 def lane(x: np.ndarray, dim: int) -> tuple[np.ndarray, tuple[int, int, int]]:
     """A contiguous array and its (outer, n, inner) about one dimension; a 0-d array is a lane of one."""
-    return middle(x, (dim,) if x.ndim else ())
+    if not x.flags.c_contiguous:
+        x = np.ascontiguousarray(x)
+    return x, _lane_sizes(x.shape, dim)
+
+
+@lru_cache(8192)
+def _lane_sizes(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    return _sizes(shape, (dim, dim + 1)) if shape else (1, 1, 1)
 
 
 def widened(x: np.ndarray) -> np.ndarray:
@@ -104,11 +112,12 @@ def _runs(shape: tuple[int, ...], dims: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def run_sizes(shape: tuple[int, ...], dims: Sequence[int]) -> tuple[tuple[int, int, int], list[int]]:
+@lru_cache(8192)
+def run_sizes(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[tuple[int, int, int], tuple[int, ...]]:
     """(outer, n, inner) about the last run of neighbours among dims, and the dims outside of it."""
     runs = _runs(shape, dims) or [(len(shape), len(shape))]
     first, last = runs.pop()
-    return _sizes(shape, (first, last)), [d for a, b in runs for d in range(a, b) if d in dims]
+    return _sizes(shape, (first, last)), tuple(d for a, b in runs for d in range(a, b) if d in dims)
 
 
 def reduced(
@@ -121,7 +130,9 @@ def reduced(
     return _staged(reduction, x, dims, dtype, numbers).reshape(left)
 
 
-def _staged(reduction: Any, x: np.ndarray, dims: Sequence[int], dtype: Any, numbers: tuple[float, ...]) -> np.ndarray:
+def _staged(
+    reduction: Any, x: np.ndarray, dims: Sequence[int], dtype: Any, numbers: tuple[float, ...]
+) -> np.ndarray:
     """Run by run, the last one first; flat."""
     shape = x.shape
     runs = _runs(shape, dims) or [(x.ndim, x.ndim)]
@@ -152,11 +163,13 @@ def _reduced_strided(
     return restore(reduced(reduction, y, inner_dims, dtype, numbers))
 
 
-def in_memory_order(x: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, Sequence[int], Callable[[Any], Any]]:
+def in_memory_order(
+    x: np.ndarray, dims: Sequence[int]
+) -> tuple[np.ndarray, tuple[int, ...], Callable[[Any], Any]]:
     """A contiguous array with the elements of x, the place of dims in it, and what undoes the order on a result."""
     order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
     y = x.transpose(order)
     if not y.flags.c_contiguous:
-        return np.ascontiguousarray(x), dims, lambda result: result
+        return np.ascontiguousarray(x), tuple(dims), lambda result: result
     back = np.argsort([d for d in order if d not in dims])
-    return y, [order.index(d) for d in dims], lambda result: np.ascontiguousarray(result.transpose(back))
+    return y, tuple(order.index(d) for d in dims), lambda result: np.ascontiguousarray(result.transpose(back))

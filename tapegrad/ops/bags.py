@@ -21,7 +21,8 @@ def _starts(input: Any, offsets: Any, include_last_offset: bool) -> tuple[np.nda
     if len(shape) == 2:
         if offsets is not None:
             raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences"
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+                "length sequences"
             )
         return np.arange(shape[0], dtype=np.int64) * shape[1], shape[0]
     if len(shape) != 1:
@@ -41,12 +42,14 @@ def _starts(input: Any, offsets: Any, include_last_offset: bool) -> tuple[np.nda
     if starts.size:
         if starts[0] != 0:
             raise RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                "position 0. However, got "
                 f"{starts[0]}"
             )
         if starts[-1] > shape[0] or (np.diff(starts) < 0).any():
             raise RuntimeError(
-                f"embedding_bag: offsets must not decrease, and the last one ({starts[-1]}) not exceed the input's length {shape[0]}"
+                f"embedding_bag: offsets must not decrease, and the last one ({starts[-1]}) not exceed the "
+                f"input's length {shape[0]}"
             )
     return starts[:bags], bags
 
@@ -62,24 +65,34 @@ def _check_mode(mode: str, weights: Any, input: Any, scale_grad_by_freq: bool, s
         return
     if weights._array.shape != input._array.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({list(weights._array.shape)}) is not None, then it must have the same shape as "
+            f"embedding_bag: If per_sample_weights ({list(weights._array.shape)}) is not None, then it must "
+            "have the same shape as "
             f"the input ({list(input._array.shape)})"
         )
     if mode != "sum":
         raise NotImplementedError(
-            f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}')."
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"mode='sum' (got mode='{mode}')."
         )
 
 
 def embedding_bag(
-    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
     """Rows of ``weight`` looked up and reduced bag by bag: (bags, dim).
 
-    ``input`` is (bags, length), or 1-d with ``offsets`` where bags begin. ``mode`` is "sum", "mean" or "max"; an empty
-    bag gives zeros; ``padding_idx`` does not count.
+    ``input`` is (bags, length), or 1-d with ``offsets`` where bags begin. ``mode`` is "sum", "mean" or
+    "max"; an empty bag gives zeros; ``padding_idx`` does not count.
     """
     check_tensor(input, "embedding_bag", "input")
     check_tensor(weight, "embedding_bag", "weight")

@@ -21,8 +21,19 @@ from .maths import log, log1p, sigmoid
 from .out import into
 
 __all__ = [
-    "lerp", "addcmul", "addcdiv", "logaddexp", "logaddexp2", "xlogy", "float_power", "ldexp", "positive", "gcd",
-    "lcm", "deg2rad", "rad2deg",
+    "addcdiv",
+    "addcmul",
+    "deg2rad",
+    "float_power",
+    "gcd",
+    "lcm",
+    "ldexp",
+    "lerp",
+    "logaddexp",
+    "logaddexp2",
+    "positive",
+    "rad2deg",
+    "xlogy",
 ]  # fmt: skip
 
 _exp, _exp2, _log1p = (formula.function(n) for n in ("exp", "exp2", "log1p"))
@@ -32,7 +43,9 @@ _log, _maximum = formula.function("log"), formula.function("maximum")
 def _refuse_integers(name: str, *values: Any) -> None:
     for x in values:
         if isinstance(x, Value) and x._array.dtype.kind != "f":
-            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(x._array).short}'; use .float() first")
+            raise NotImplementedError(
+                f"\"{name}_cpu\" not implemented for '{dtypes.of(x._array).short}'; use .float() first"
+            )
 
 
 # -- blends --------------------------------------------------------------------------------------------
@@ -260,7 +273,14 @@ class BlendMethods:
     __slots__ = ()
 
     lerp, addcmul, addcdiv = lerp, addcmul, addcdiv
-    logaddexp, logaddexp2, xlogy, float_power, ldexp, positive = logaddexp, logaddexp2, xlogy, float_power, ldexp, positive
+    logaddexp, logaddexp2, xlogy, float_power, ldexp, positive = (
+        logaddexp,
+        logaddexp2,
+        xlogy,
+        float_power,
+        ldexp,
+        positive,
+    )
     gcd, lcm, deg2rad, rad2deg = gcd, lcm, deg2rad, rad2deg
     __pos__ = positive
     xlogy_ = elementwise_inplace(xlogy)

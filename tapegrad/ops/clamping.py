@@ -19,7 +19,7 @@ from .maths import abs, round_even
 from .out import into
 from .shape import clone
 
-__all__ = ["clamp", "clamp_min", "clamp_max", "clip", "nan_to_num", "round", "heaviside"]
+__all__ = ["clamp", "clamp_max", "clamp_min", "clip", "heaviside", "nan_to_num", "round"]
 
 _round_scalar = formula.function("round")
 
@@ -31,8 +31,12 @@ def _bounds(min: Any, max: Any, name: str) -> tuple[Any, Any]:
     if min is None and max is None:
         raise RuntimeError(f"{name}: At least one of 'min' or 'max' must not be None")
     for label, bound in (("min", min), ("max", max)):
-        if bound is not None and not isinstance(bound, (Value, int, float, np.generic, np.ndarray, Scalar, Expr)):
-            raise TypeError(f"{name}(): argument '{label}' must be a tensor or a number, not {type(bound).__name__}")
+        if bound is not None and not isinstance(
+            bound, (Value, int, float, np.generic, np.ndarray, Scalar, Expr)
+        ):
+            raise TypeError(
+                f"{name}(): argument '{label}' must be a tensor or a number, not {type(bound).__name__}"
+            )
     return min, max
 
 
@@ -111,7 +115,9 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
 @elementwise(input=lambda g: g * 0, name="round", node_name="RoundBackward1")
 def rounded(input, *, scale, inverse):
     """input rounded to a multiple of 1 / scale (or of ``inverse``, if that is not 0)."""
-    return select(inverse != 0, _round_scalar(input / inverse) * inverse, _round_scalar(input * scale) / scale)
+    return select(
+        inverse != 0, _round_scalar(input / inverse) * inverse, _round_scalar(input * scale) / scale
+    )
 
 
 def _scale(input: Any, decimals: int) -> dict[str, float]:

@@ -17,7 +17,7 @@ from .inplace import elementwise_inplace
 from .maths import sign
 from .reduce import all as every
 
-__all__ = ["isclose", "allclose", "equal", "signbit", "sgn", "isreal", "isneginf", "isposinf", "is_nonzero"]
+__all__ = ["allclose", "equal", "is_nonzero", "isclose", "isneginf", "isposinf", "isreal", "sgn", "signbit"]
 
 _copysign = formula.function("copysign")
 
@@ -47,7 +47,9 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     return close(input, other, rtol=float(rtol), atol=float(atol), equal_nan=float(equal_nan))
 
 
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether all elements are close."""
     return bool(every(isclose(input, other, rtol, atol, equal_nan))._array)
 

@@ -17,7 +17,13 @@ from .dims import wrap_dim
 from .out import into
 
 __all__ = [
-    "searchsorted", "bucketize", "isin", "unique", "unique_consecutive", "bincount", "histc",
+    "bincount",
+    "bucketize",
+    "histc",
+    "isin",
+    "searchsorted",
+    "unique",
+    "unique_consecutive",
 ]  # fmt: skip
 
 
@@ -63,9 +69,13 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
     if not s.ndim:
-        raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+        )
     if s.ndim > 1 and (v.ndim != s.ndim or v.shape[:-1] != s.shape[:-1]):
         raise RuntimeError(
             "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
@@ -83,17 +93,23 @@ def searchsorted(
                 f"searchsorted(): sorter must be int64 and have the shape of the boundaries {list(s.shape)}, got {order.dtype} "
                 f"{list(order.shape)}"
             )
-        if order.size and not (0 <= order.min() and order.max() < s.shape[-1]):
+        if order.size and not (order.min() >= 0 and order.max() < s.shape[-1]):
             raise RuntimeError("searchsorted(): sorter index out of range")
         sorted_sequence = sorted_sequence._make(np.take_along_axis(s, order, -1))
     dtype = np.dtype(np.int32 if out_int32 else np.int64)
-    return into(_searched(sorted_sequence, values, right=right or side == "right", dtype=dtype), out, "searchsorted")
+    return into(
+        _searched(sorted_sequence, values, right=right or side == "right", dtype=dtype), out, "searchsorted"
+    )
 
 
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
+def bucketize(
+    input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None
+) -> Any:
     """The index of the bucket between sorted ``boundaries`` that each element falls into."""
     if boundaries._array.ndim != 1:
-        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})")
+        raise RuntimeError(
+            f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})"
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
 
 
@@ -106,7 +122,9 @@ def _member(elements, tests, *, invert):
     return np.asarray(np.isin(elements, tests, invert=invert))
 
 
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None) -> Any:
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
+) -> Any:
     """Whether each of ``elements`` is among ``test_elements`` (or is not, with ``invert``); one may be a number."""
     if not isinstance(elements, Value) and not isinstance(test_elements, Value):
         raise TypeError("isin(): one of elements and test_elements must be a tensor")
@@ -116,7 +134,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return into(_member(to_dtype(a, to), to_dtype(b, to), invert=bool(invert)), out, "isin")
 
 
-def _results(input: Any, values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+def _results(
+    input: Any, values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool
+) -> Any:
     made = [input._make(np.asarray(values, order="C"))]
     if return_inverse:
         made.append(input._make(np.asarray(inverse, np.int64, order="C")))
@@ -126,7 +146,11 @@ def _results(input: Any, values: Any, inverse: Any, counts: Any, return_inverse:
 
 
 def unique(
-    input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """The distinct elements in order (or the distinct slices along a dimension), with what is asked for.
 
@@ -146,7 +170,9 @@ def unique(
 
 def _refuse_empty(x: np.ndarray, dim: int, name: str) -> None:
     if any(not n for d, n in enumerate(x.shape) if d != dim):
-        raise RuntimeError(f"{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+        raise RuntimeError(
+            f"{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
 
 
 def unique_consecutive(
@@ -178,7 +204,9 @@ def unique_consecutive(
 def _bins(x, weights, *, minlength):
     """How often each whole number is met, or the sum of its weights."""
     counts = np.bincount(x, None if weights is None else weights.astype(np.float64), minlength)
-    return counts.astype(np.int64 if weights is None else weights.dtype if weights.dtype.char == "f" else np.float64)
+    return counts.astype(
+        np.int64 if weights is None else weights.dtype if weights.dtype.char == "f" else np.float64
+    )
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
@@ -189,7 +217,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if x.ndim != 1 or x.dtype.kind not in "iu" or (x.size and x.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights._array.shape != x.shape:
-        raise RuntimeError(f"weights should be 1-d and have the same length as input: {list(weights._array.shape)} and {list(x.shape)}")
+        raise RuntimeError(
+            f"weights should be 1-d and have the same length as input: {list(weights._array.shape)} and {list(x.shape)}"
+        )
     return _bins(input, weights, minlength=int(minlength))
 
 

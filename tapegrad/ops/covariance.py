@@ -13,7 +13,7 @@ from .matmul import matmul
 from .reduce import sum as total
 from .shape import diagonal, reshape, squeeze, t, unsqueeze
 
-__all__ = ["cov", "corrcoef"]
+__all__ = ["corrcoef", "cov"]
 
 
 def _weights(w: Any, observations: int, floating: bool, name: str) -> Any:
@@ -21,12 +21,16 @@ def _weights(w: Any, observations: int, floating: bool, name: str) -> Any:
         raise TypeError(f"cov(): argument '{name}' must be Tensor, not {type(w).__name__}")
     x = w._array
     if x.ndim > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {x.ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {x.ndim} dimensions"
+        )
     if (x.dtype.kind == "f") is not floating or x.dtype.kind == "b":
         kind = "floating point" if floating else "integral"
         raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {x.dtype} dtype")
     if x.size != observations:
-        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {x.size} != {observations}")
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got {x.size} != {observations}"
+        )
     if x.size and (x < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
     return w
@@ -35,7 +39,9 @@ def _weights(w: Any, observations: int, floating: bool, name: str) -> Any:
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariances of the rows of ``input`` (variables) over its columns (observations), which may be weighted."""
     if input._array.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions"
+        )
     if input._array.dtype.char == "?":
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x = input if input._array.ndim == 2 else reshape(input, (1, -1) if input._array.size else (1, 0))
@@ -73,7 +79,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 def corrcoef(input: Any) -> Any:
     """Correlation coefficients of the rows of ``input`` over its columns."""
     if input._array.ndim > 2:
-        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions"
+        )
     c = cov(input)
     if not c._array.ndim:
         return div(c, c)

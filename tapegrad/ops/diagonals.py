@@ -12,10 +12,32 @@ from .gather import check_tensor
 from .inplace import kernel_inplace
 from .numbers import element
 from .rows import mover, put_rows, run
-from .shape import atleast_2d, cat, as_diagonal, as_indexed, as_selected, clone, diagonal, narrow, place, ravel, read_view, write_view
+from .shape import (
+    as_diagonal,
+    as_indexed,
+    as_selected,
+    atleast_2d,
+    cat,
+    clone,
+    diagonal,
+    narrow,
+    place,
+    ravel,
+    read_view,
+    write_view,
+)
 
 __all__ = [
-    "block_diag", "diag", "diag_embed", "diagflat", "tril", "triu", "select_scatter", "slice_scatter", "diagonal_scatter", "narrow_copy",
+    "block_diag",
+    "diag",
+    "diag_embed",
+    "diagflat",
+    "diagonal_scatter",
+    "narrow_copy",
+    "select_scatter",
+    "slice_scatter",
+    "tril",
+    "triu",
 ]  # fmt: skip
 
 
@@ -54,7 +76,9 @@ def block_diag(*tensors: Any) -> Any:
     blocks = atleast_2d(*tensors) if len(tensors) > 1 else (atleast_2d(*tensors),)
     for x in blocks:
         if x._array.ndim != 2:
-            raise RuntimeError(f"block_diag: Input tensors must have 2 or fewer dimensions. Got {x._array.ndim}D")
+            raise RuntimeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Got {x._array.ndim}D"
+            )
     width = sum(x._array.shape[1] for x in blocks)
     rows, at = [], 0
     for x in blocks:
@@ -73,7 +97,13 @@ def _triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     if not x.size:
         return x.copy()
     out = np.empty(x.shape, x.dtype)
-    run("lower_triangle" if lower else "upper_triangle", mover(x), (x, out, rows, columns, diagonal), x.size // columns, x.size)
+    run(
+        "lower_triangle" if lower else "upper_triangle",
+        mover(x),
+        (x, out, rows, columns, diagonal),
+        x.size // columns,
+        x.size,
+    )
     return out
 
 
@@ -143,7 +173,8 @@ def _written(input: Any, src: Any, steps: tuple[Any, ...]) -> Any:
     part = read_view(input.detach(), steps)._array.shape
     if part != src._array.shape:
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, slice size = {list(part)}"
+            f"expected src to have a size equal to the slice of self. src size = {list(src._array.shape)}, "
+            f"slice size = {list(part)}"
         )
     return write_view(input, src, steps=steps)
 
@@ -156,11 +187,15 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     d = wrap_dim(dim, len(shape))
     n = shape[d]
     if not -n <= index < n:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}"
+        )
     return _written(input, src, ((as_selected, {"dim": d, "index": int(index) % n}),))
 
 
-def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def slice_scatter(
+    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
     """A copy with a slice of a dimension replaced by ``src``."""
     d = wrap_dim(dim, input._array.ndim)
     if step <= 0:

@@ -33,7 +33,9 @@ def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: 
         launch(kernel, args, blocks, 2 * n)
 
 
-def uniform(shape: tuple[int, ...], dtype: np.dtype, generator: Generator, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+def uniform(
+    shape: tuple[int, ...], dtype: np.dtype, generator: Generator, low: float = 0.0, high: float = 1.0
+) -> np.ndarray:
     """Uniform in [low, high)."""
     if dtype.char == "e":
         # In steps of 2**-11, since rounding a finer number could give 1.
@@ -52,7 +54,9 @@ def fill_uniform(out: np.ndarray, generator: Generator, low: float, high: float)
     return out
 
 
-def normal(shape: tuple[int, ...], dtype: np.dtype, generator: Generator, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
+def normal(
+    shape: tuple[int, ...], dtype: np.dtype, generator: Generator, mean: float = 0.0, std: float = 1.0
+) -> np.ndarray:
     """Normal."""
     if dtype.char == "e":
         return normal(shape, np.dtype("f"), generator, mean, std).astype(dtype)
@@ -86,7 +90,9 @@ def below(p: np.ndarray, generator: Generator) -> np.ndarray:
     blocks = -(-p.size // 4)
     if blocks:
         draw = generator.draw(blocks)
-        launch(kernels.random.below, (wide, out, p.size, draw.key0, draw.key1, draw.offset), blocks, 2 * p.size)
+        launch(
+            kernels.random.below, (wide, out, p.size, draw.key0, draw.key1, draw.offset), blocks, 2 * p.size
+        )
     return out.astype(p.dtype, copy=False)
 
 
@@ -120,7 +126,9 @@ def poisson(rate: np.ndarray, generator: Generator) -> np.ndarray:
     out = np.empty(rate.shape, np.float64)
     if rate.size:
         draw = generator.draw(rate.size)
-        launch(kernels.random.poisson, (wide, out, draw.key0, draw.key1, draw.offset), rate.size, 64 * rate.size)
+        launch(
+            kernels.random.poisson, (wide, out, draw.key0, draw.key1, draw.offset), rate.size, 64 * rate.size
+        )
     return out.astype(rate.dtype)
 
 
@@ -159,7 +167,9 @@ def dropped(
     if inner != 1:
         kept = dropped(np.ones(x.size // max(inner, 1), x.dtype), draw, p, 1, 1.0, 0.0, 0.0)[:, None] != 0
         rows = x.reshape(-1, max(inner, 1))
-        out = np.where(kept, rows * x.dtype.type(scale) + x.dtype.type(shift), x.dtype.type(fill)).reshape(x.shape)
+        out = np.where(kept, rows * x.dtype.type(scale) + x.dtype.type(shift), x.dtype.type(fill)).reshape(
+            x.shape
+        )
     else:
         out = np.empty(x.shape, x.dtype)
         hyper = np.array([scale, shift, fill], x.dtype)

@@ -1,7 +1,7 @@
 """Dropout: elements, or whole channels, left out at random while training.
 
-Which ones is decided by a stretch of random words. The entry on the tape keeps where that stretch begins, not a
-mask: the backward computes the words again, which is faster than to read a mask from memory.
+Which ones is decided by a stretch of random words. The entry on the tape keeps where that stretch
+begins and no mask: the backward computes the words again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ from .generator import default_generator
 from .inplace import kernel_inplace
 
 __all__ = [
-    "dropout", "dropout_", "alpha_dropout", "alpha_dropout_", "feature_dropout", "feature_dropout_",
-    "feature_alpha_dropout", "feature_alpha_dropout_",
+    "alpha_dropout",
+    "alpha_dropout_",
+    "dropout",
+    "dropout_",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
 ]  # fmt: skip
 
 # The value that SELU tends to for very negative numbers: what alpha dropout puts in.
@@ -26,7 +32,9 @@ _ALPHA = 1.7580993408473766
 
 
 @kernel_op(
-    x=lambda g, draw, p, inner, scale: dropped(g, draw=draw, p=p, inner=inner, scale=scale, shift=0.0, fill=0.0),
+    x=lambda g, draw, p, inner, scale: dropped(
+        g, draw=draw, p=p, inner=inner, scale=scale, shift=0.0, fill=0.0
+    ),
     name="dropout",
     node_name="MulBackward0",
 )
@@ -52,7 +60,9 @@ def _apply(input: Any, p: float, train: bool, inplace: bool, alpha: bool, featur
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         inner = math.prod(array.shape[2:])
     if array.dtype.kind != "f":
-        raise RuntimeError("dropout: result type Float can't be cast to the type of the input; convert with .float() first")
+        raise RuntimeError(
+            "dropout: result type Float can't be cast to the type of the input; convert with .float() first"
+        )
     if p == 1:
         return input.mul_(0) if inplace else mul(input, 0)
     scale, shift, fill = 1 / (1 - p), 0.0, 0.0
@@ -66,7 +76,7 @@ def _apply(input: Any, p: float, train: bool, inplace: bool, alpha: bool, featur
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:
-    """Each element zero with probability p, the others divided by 1 - p; the input itself unless ``train``."""
+    """Each element zero with probability p, the others divided by 1 - p; nothing unless ``train``."""
     return _apply(input, p, train, False, False, False)
 
 
@@ -119,13 +129,17 @@ def functional_dropout(input: Any, p: float = 0.5, training: bool = True, inplac
     return _apply(input, p, training, inplace, False, False)
 
 
-def functional_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def functional_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
     """Dropout that keeps mean and variance of what comes out of SELU."""
     _check_functional(p)
     return _apply(input, p, training, inplace, True, False)
 
 
-def functional_feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def functional_feature_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
     """alpha dropout of whole channels (dimension 1)."""
     _check_functional(p)
     return _apply(input, p, training, inplace, True, True)
@@ -146,7 +160,9 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     _check_functional(p)
     rank = input._array.ndim
     if rank not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input; for other shapes use dropout")
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {rank}D input; for other shapes use dropout"
+        )
     return _batched(input, p, training, inplace, rank == 3)
 
 
@@ -156,14 +172,16 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     rank = input._array.ndim
     if rank not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {rank}-D input to dropout2d, which is deprecated and will result in an error in a future "
+            f"dropout2d: Received a {rank}-D input to dropout2d, which is deprecated and will result in an "
+            "error in a future "
             "release. To retain the behavior and silence this warning, please use dropout instead.",
             UserWarning,
             stacklevel=2,
         )
     elif rank == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired: "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
+            "is desired: "
             "dimension 0 is the batch and dimension 1 the channels. Use dropout1d to silence this warning.",
             UserWarning,
             stacklevel=2,
@@ -177,7 +195,8 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     rank = input._array.ndim
     if rank not in (4, 5):
         warnings.warn(
-            f"dropout3d: Received a {rank}-D input to dropout3d, which is deprecated and will result in an error in a future "
+            f"dropout3d: Received a {rank}-D input to dropout3d, which is deprecated and will result in an "
+            "error in a future "
             "release. To retain the behavior and silence this warning, please use dropout instead.",
             UserWarning,
             stacklevel=2,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..op import check_inplace
 from ..modes import no_grad
+from ..op import check_inplace
 from .direct import direct_op
 from .gather import check_tensor
 from .keys import extent
@@ -42,11 +42,13 @@ def looked_up(weight, index, *, padding, by_frequency):
 
 
 @direct_op(
-    g=lambda g, index, padding, by_frequency: take_weighted(g, index, padding=padding, by_frequency=by_frequency),
+    g=lambda g, index, padding, by_frequency: take_weighted(
+        g, index, padding=padding, by_frequency=by_frequency
+    ),
     name="embedding_dense_backward",
 )
 def add_weighted(g, index, *, shape, padding, by_frequency):
-    """Rows added up where the index says; none at ``padding``, and each divided by how often its index occurs."""
+    """Rows added up where the index says; none at ``padding``, each divided by how often its index occurs."""
     out = np.zeros(shape, g.dtype)
     add(out, index, g * _factors(index, padding, by_frequency, g.dtype), dim=0, span=1)
     return out
@@ -68,13 +70,16 @@ def _numbers(input: Any, n: int) -> Any:
     array = input._array
     if array.dtype.char not in "li":
         raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+            "but got "
             f"{dtypes.of(array)} instead (while checking arguments for embedding)"
         )
     if array.size:
         low, high = extent(array.reshape(-1).astype(np.int64, copy=False))
         if low < 0 or high >= n:
-            raise IndexError(f"index out of range in self: index {low if low < 0 else high}, the table has {n} rows")
+            raise IndexError(
+                f"index out of range in self: index {low if low < 0 else high}, the table has {n} rows"
+            )
     return input if array.dtype.char == "l" else input._make(array.astype(np.int64))
 
 
@@ -93,13 +98,19 @@ def embedding(
 
 
 def functional_embedding(
-    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
     """The rows of ``weight`` (num_embeddings, dim) that the int64 ``input`` names: input.shape + (dim,).
 
-    ``padding_idx``: that row gets no gradient. ``max_norm``: rows that are looked up are first scaled down to that
-    norm, in place. ``scale_grad_by_freq``: gradients are divided by how often their row occurs in the input.
+    ``padding_idx``: that row gets no gradient. ``max_norm``: rows that are looked up are first scaled
+    down to that norm, in place. ``scale_grad_by_freq``: gradients are divided by how often their row
+    occurs in the input.
     """
     check_tensor(weight, "embedding", "weight")
     check_tensor(input, "embedding", "input")

@@ -15,10 +15,10 @@ from .arithmetic import div, maximum, minimum, where
 from .axes import kept, lane, numpy_names, spread, widened
 from .dims import wrap_dim
 from .out import into
-from .reducing import ReduceOp, plan, reduce_floats, reduce_op
 from .reduce import sum as total
+from .reducing import ReduceOp, plan, reduce_floats, reduce_op
 
-__all__ = ["max", "min", "amax", "amin", "aminmax", "argmax", "argmin"]
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
 # -- values --------------------------------------------------------------------------------------------
 
@@ -72,7 +72,9 @@ def both_over(x, *, dims, shape):
 
 def _found(which: str, x: np.ndarray, dim: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Values and places of the extrema along a dimension, or in all of x; flat."""
-    row, sizes = lane(widened(x), dim) if dim is not None else (np.ascontiguousarray(widened(x)), (1, x.size, 1))
+    row, sizes = (
+        lane(widened(x), dim) if dim is not None else (np.ascontiguousarray(widened(x)), (1, x.size, 1))
+    )
     if row.dtype.char == "?":
         row = row.view(np.uint8)
     values = np.empty(sizes[0] * sizes[2], row.dtype)
@@ -151,7 +153,9 @@ def _face(input: Any, dim: Any, keepdim: bool, other: Any, out: Any, name: str) 
             )
         return into(whole(input, dims=tuple(range(x.ndim)), shape=()), out, name)
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; for several dimensions use a{name}()")
+        raise TypeError(
+            f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; for several dimensions use a{name}()"
+        )
     d = dim_with_elements(x, dim, name)
     return into_pair(along(input, dim=d, shape=plan(x.shape, d, keepdim).shape), out, name)
 
@@ -171,7 +175,9 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 def _some_elements(x: np.ndarray, dims: tuple[int, ...], given: Any, name: str) -> None:
     if not x.size:
         if given is None or given == ():
-            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )
         for d in dims:
             if not x.shape[d]:
                 raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
@@ -200,7 +206,9 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: A
     x = input._array
     dims, shape, _ = plan(x.shape, dim, keepdim)
     if not x.size and dim is None:
-        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     _some_elements(x, dims, dim, "aminmax")
     made = both_over(input, dims=dims, shape=shape)
     if out is not None:

@@ -11,13 +11,13 @@ from ..tape import Value
 from .along import extreme_along, product_along, put_along, put_along_adding, take_along
 from .arithmetic import div, floor_divide
 from .dims import wrap_dim
-from .keys import extent
 from .inplace import kernel_inplace
+from .keys import extent
 from .numbers import element, is_number
 from .rows import take_rows
 from .shape import as_expanded, as_indexed, broadcast_shapes, clone, reshape
 
-__all__ = ["gather", "take_along_dim", "scatter", "scatter_add", "scatter_reduce"]
+__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"]
 
 
 def check_tensor(value: Any, name: str, argument: str) -> None:
@@ -31,10 +31,14 @@ def check_range(index: np.ndarray, n: int, dim: int, error: type[Exception] = Ru
     if index.size:
         low, high = extent(index)
         if low < 0 or high >= n:
-            raise error(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {n}")
+            raise error(
+                f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {n}"
+            )
 
 
-def _index(input: Any, dim: int, index: Any, name: str, largest: tuple[int, ...] | None = None) -> tuple[int, Any]:
+def _index(
+    input: Any, dim: int, index: Any, name: str, largest: tuple[int, ...] | None = None
+) -> tuple[int, Any]:
     """The dimension, and the checked index as int64: a tensor (kept as it is) or an array."""
     check_tensor(input, name, "input")
     check_tensor(index, name, "index")
@@ -45,17 +49,22 @@ def _index(input: Any, dim: int, index: Any, name: str, largest: tuple[int, ...]
     if not array.size:
         return d, index._make(array.astype(np.int64))
     if max(array.ndim, 1) != max(len(shape), 1):
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as {'input' if largest is None else 'self'} tensor")
+        raise RuntimeError(
+            "Index tensor must have the same number of dimensions as "
+            f"{'input' if largest is None else 'self'} tensor"
+        )
     if shape and array.ndim:
         bad = any(n > m for k, (n, m) in enumerate(zip(array.shape, shape, strict=True)) if k != d)
         if largest is None and bad:
             raise RuntimeError(
-                f"Size does not match at dimension {_first_larger(array.shape, shape, d)} expected index {list(array.shape)} to be no "
+                f"Size does not match at dimension {_first_larger(array.shape, shape, d)} expected index "
+                f"{list(array.shape)} to be no "
                 f"larger than self {list(shape)} apart from dimension {d}"
             )
         if bad or (largest is not None and any(n > m for n, m in zip(array.shape, largest, strict=False))):
             raise RuntimeError(
-                f"Expected index {list(array.shape)} to be no larger than self {list(shape)} apart from dimension {d} and to be no "
+                f"Expected index {list(array.shape)} to be no larger than self {list(shape)} apart from "
+                f"dimension {d} and to be no "
                 f"larger size than src {list(largest or ())}"
             )
     array = np.asarray(array, np.int64, order="C")
@@ -87,13 +96,17 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     check_tensor(input, "take_along_dim", "input")
     check_tensor(indices, "take_along_dim", "indices")
     if indices._array.dtype.char != "l":
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {dtypes.of(indices._array).short}")
+        raise RuntimeError(
+            "torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{dtypes.of(indices._array).short}"
+        )
     if dim is None:
         return gather(reshape(input, (-1,)), 0, _wrapped(reshape(indices, (-1,)), input._array.size), out=out)
     rank = input._array.ndim
     if rank != indices._array.ndim:
         raise RuntimeError(
-            f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {rank} dimensions for "
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{rank} dimensions for "
             f"input, and {indices._array.ndim} dimensions for indices"
         )
     d = wrap_dim(dim, rank)
@@ -110,7 +123,7 @@ def _without(x: Any, dim: int) -> tuple[int, ...]:
 
 
 def _with(common: list[int], dim: int, n: int, rank: int) -> tuple[int, ...]:
-    return tuple([*common[:dim], n, *common[dim:]]) if rank else ()
+    return (*common[:dim], n, *common[dim:]) if rank else ()
 
 
 def _wrapped(index: Any, n: int) -> Any:
@@ -159,7 +172,16 @@ def _source(src: Any, named: dict[str, Any], name: str) -> Any:
     return src
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, reduce: str | None = None, out: Any = None, **value: Any) -> Any:
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    reduce: str | None = None,
+    out: Any = None,
+    **value: Any,
+) -> Any:
     """A copy with out[index[i][j]][j] = src[i][j] for dim 0, and so on; src is a tensor or a number.
 
     Of equal indices the last one wins. ``reduce`` "add" or "multiply" combines with what is there.
@@ -169,12 +191,16 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, reduce: str | 
     return result if out is None else out.copy_(result)
 
 
-def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, reduce: str | None = None, **value: Any) -> Any:
+def scatter_(
+    input: Any, dim: int, index: Any, src: Any = None, *, reduce: str | None = None, **value: Any
+) -> Any:
     """In place: input[index[i][j]][j] = src[i][j] for dim 0, and so on; src is a tensor or a number."""
     return _scattered(input, dim, index, _source(src, value, "scatter_"), reduce, "scatter", True)
 
 
-def _scattered(input: Any, dim: int, index: Any, src: Any, reduce: str | None, name: str, inplace: bool) -> Any:
+def _scattered(
+    input: Any, dim: int, index: Any, src: Any, reduce: str | None, name: str, inplace: bool
+) -> Any:
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     d, at, values = _parts(input, dim, index, src, name)
@@ -200,7 +226,7 @@ def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 def reduced(input: Any, dim: int, index: Any, values: Any, reduce: str, include_self: bool) -> Any:
-    """input with values combined into it along a checked index; the parts of scatter_reduce and index_reduce."""
+    """input with values combined into it along a checked index."""
     x = input
     if not include_self:
         dtype = input._array.dtype
@@ -235,10 +261,13 @@ def _neutral(reduce: str, dtype: np.dtype) -> Any:
     return int(info.min if reduce == "amax" else info.max)
 
 
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
     """A copy whose elements are combined with those that the index sends there.
 
-    ``reduce`` is "sum", "prod", "mean", "amax" or "amin"; without ``include_self`` what was there does not count.
+    ``reduce`` is "sum", "prod", "mean", "amax" or "amin"; without ``include_self`` what was there does
+    not count.
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
@@ -249,9 +278,11 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     return reduced(input, d, at, values, reduce, include_self)
 
 
-def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce_(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
     """scatter_reduce in place."""
-    return input.copy_(scatter_reduce(input, dim, index, src, reduce, include_self=include_self))
+    return input.copy_(scatter_reduce(clone(input), dim, index, src, reduce, include_self=include_self))
 
 
 class GatherMethods:

@@ -86,7 +86,10 @@ class Generator:
         if array.dtype != np.uint8:
             raise TypeError("RNG state must be a tapegrad.ByteTensor (dtype uint8)")
         if array.shape != (_STATE_BYTES,):
-            raise RuntimeError(f"Expected a generator state of {_STATE_BYTES} bytes but found one of shape {list(array.shape)}")
+            raise RuntimeError(
+                f"Expected a generator state of {_STATE_BYTES} bytes but found one of shape "
+                f"{list(array.shape)}"
+            )
         seed, offset = np.ascontiguousarray(array).view(np.uint64).tolist()
         with self._lock:
             self._seed, self._offset = seed, offset & 0x7FFF_FFFF_FFFF_FFFF

@@ -15,7 +15,18 @@ from ..modes import modes
 from ..op import Rule, check_inplace, view_op
 from ..tape import Value
 from .inplace import kernel_inplace
-from .keys import FULL, Picks, as_items, checked_slice, index_array, joined, plain_key, taken_apart, wrapped, zero_dim
+from .keys import (
+    FULL,
+    Picks,
+    as_items,
+    checked_slice,
+    index_array,
+    joined,
+    plain_key,
+    taken_apart,
+    wrapped,
+    zero_dim,
+)
 from .numbers import element, is_number
 from .rows import fill_where, put_rows, put_rows_adding, take_rows
 from .shape import as_selected, as_view, place
@@ -94,7 +105,10 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     value = _assigned(self, value)
     shape = self._array.shape
     basic, picks = taken_apart(shape, key if type(key) is tuple else as_items(key))
-    if not (modes.grad and (self._source() is not None or (isinstance(value, Value) and value._source() is not None))):
+    if not (
+        modes.grad
+        and (self._source() is not None or (isinstance(value, Value) and value._source() is not None))
+    ):
         _write(self, basic, picks, value)
         return
     target = _view(self, basic) if basic and any(item is not FULL for item in basic) else self
@@ -113,7 +127,12 @@ def setitem(self: Any, key: Any, value: Any) -> None:
 def _assigned_at_once(self: Any, key: Any, value: Any) -> bool:
     """The short way: ints and slices of a tensor that nothing is recorded for; False if it does not apply."""
     array = self._array
-    if not self._char or self._view is not None or (self._node is not None and modes.grad) or not array.flags.writeable:
+    if (
+        not self._char
+        or self._view is not None
+        or (self._node is not None and modes.grad)
+        or not array.flags.writeable
+    ):
         return False
     for item in key if type(key) is tuple else (key,):
         if type(item) is not int and not (type(item) is slice and item.step is None):
@@ -123,7 +142,11 @@ def _assigned_at_once(self: Any, key: Any, value: Any) -> bool:
         # What does not fit is an error that the long way finds.
         if array.dtype.char not in "fd" or not -1e38 < value < 1e38:
             return False
-    elif not isinstance(value, Value) or (value._node is not None and modes.grad) or value._array.dtype != array.dtype:
+    elif (
+        not isinstance(value, Value)
+        or (value._node is not None and modes.grad)
+        or value._array.dtype != array.dtype
+    ):
         return False
     else:
         value = value._array
@@ -145,7 +168,8 @@ def _assigned(self: Any, value: Any) -> Any:
         dtypes.as_dtype(value.dtype)
         return self._make(value.astype(self._array.dtype, copy=False))
     raise TypeError(
-        f"can't assign a {type(value).__name__} to a tensor of {dtypes.of(self._array)}: assign a number, a tensor or an array"
+        f"can't assign a {type(value).__name__} to a tensor of {dtypes.of(self._array)}: assign a number, a "
+        "tensor or an array"
     )
 
 
@@ -186,7 +210,8 @@ def _rows_shape(x: Any, index: np.ndarray, dim: int, span: int) -> tuple[int, ..
 
 def _does_not_fit(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError:
     return RuntimeError(
-        f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape {list(want)}"
+        f"shape mismatch: value tensor of shape {list(have)} cannot be broadcast to indexing result of shape "
+        f"{list(want)}"
     )
 
 
@@ -208,8 +233,10 @@ def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: Picks) -> Any:
     if value._array.dtype != x._array.dtype:
         if picks.mask is None or value._array.ndim:
             raise RuntimeError(
-                f"Index put requires the source and destination dtypes match, got {dtypes.of(x._array).short} for the destination "
-                f"and {dtypes.of(value._array).short} for the source. Convert the value with .to({dtypes.of(x._array)}) first."
+                "Index put requires the source and destination dtypes match, got "
+                f"{dtypes.of(x._array).short} for the destination "
+                f"and {dtypes.of(value._array).short} for the source. Convert the value with "
+                f".to({dtypes.of(x._array)}) first."
             )
         value = value.to(dtypes.of(x._array))
     return _without_ones(value, shape)
@@ -221,14 +248,18 @@ def _checked(x: Any, value: Any, shape: tuple[int, ...], picks: Picks) -> Any:
 def _put_parts(input: Any, indices: Any, values: Any, name: str) -> tuple[np.ndarray, Any, int]:
     """What index_put needs: the flat index, the values, and how many dimensions the index spans."""
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}"
+        )
     if not isinstance(values, Value):
         raise TypeError(f"{name}(): argument 'values' must be Tensor, not {type(values).__name__}")
     shape, at = input._array.shape, 0
     picks = Picks(shape)
     for item in indices:
         if not isinstance(item, Value):
-            raise TypeError(f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it")
+            raise TypeError(
+                f"{name}(): argument 'indices' must be tuple of Tensors, got {type(item).__name__} in it"
+            )
         array = index_array(item)
         assert array is not None
         array = array != 0 if array.dtype.char == "B" else array

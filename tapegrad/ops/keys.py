@@ -1,7 +1,8 @@
 """Index keys taken apart.
 
-A key is made of two kinds of items. Its ints, slices, None and Ellipsis are one view of the tensor, which
-shares memory: the *basic key*. Integer and bool tensors, lists and arrays pick rows of that view: the *picks*.
+A key is made of two kinds of items. Its ints, slices, None and Ellipsis are one view of the tensor,
+which shares memory: the *basic key*. Integer and bool tensors, lists and arrays pick rows of that view:
+the *picks*.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Picks:
         for j, n in enumerate(array.shape):
             if n != self.shape[at + j]:
                 raise IndexError(
-                    f"The shape of the mask {list(array.shape)} at index {j} does not match the shape of the indexed tensor "
+                    f"The shape of the mask {list(array.shape)} at index {j} does not match the shape of the "
+                    "indexed tensor "
                     f"{list(self.shape)} at index {at + j}"
                 )
         return places(array)
@@ -73,7 +75,9 @@ class Picks:
 
 def _bad_key(item: Any) -> Exception:
     if isinstance(item, (str, bytes)):
-        return TypeError(f"new(): invalid data type {type(item).__name__!r}: a tensor cannot be indexed by {item!r:.40}")
+        return TypeError(
+            f"new(): invalid data type {type(item).__name__!r}: a tensor cannot be indexed by {item!r:.40}"
+        )
     return IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
         f"(got {type(item).__name__})"
@@ -84,17 +88,20 @@ def as_items(key: Any) -> tuple[Any, ...]:
     """The key as a tuple."""
     if type(key) is tuple:
         return key
-    if isinstance(key, list) and len(key) < 32:
+    if isinstance(key, list) and len(key) < 32 and any(_structured(k) for k in key):
         # An old convention that PyTorch keeps (and warns about): such a list stands for a tuple.
-        if any(isinstance(k, (slice, list, tuple, Value)) or k is None or k is Ellipsis for k in key):
-            warnings.warn(
-                "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)], or "
-                "x[tapegrad.tensor(seq)] to index by a tensor.",
-                UserWarning,
-                stacklevel=4,
-            )
-            return tuple(key)
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)], or "
+            "x[tapegrad.tensor(seq)] to index by a tensor.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return tuple(key)
     return (key,)
+
+
+def _structured(item: Any) -> bool:
+    return isinstance(item, (slice, list, tuple, Value)) or item is None or item is Ellipsis
 
 
 def index_array(item: Any) -> np.ndarray | None:
@@ -141,7 +148,8 @@ def _specified(items: tuple[Any, ...]) -> tuple[list[Any], int]:
                 count += array.ndim if mask else 1
                 if mask and array.dtype.char == "B":
                     warnings.warn(
-                        "indexing with dtype tapegrad.uint8 is now deprecated, please use a dtype tapegrad.bool instead.",
+                        "indexing with dtype tapegrad.uint8 is now deprecated, please use a dtype "
+                        "tapegrad.bool instead.",
                         UserWarning,
                         stacklevel=5,
                     )
@@ -164,14 +172,22 @@ def taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[An
     skipped = rank - count
     for j, item in enumerate(made):
         if item is Ellipsis:
-            if rank > count and any(k is Ellipsis for k in made[:j]) and any(k is not Ellipsis for k in made[j:]):
-                raise IndexError("only the first Ellipsis of a key stands for dimensions; nothing may follow a second one")
+            if (
+                rank > count
+                and any(k is Ellipsis for k in made[:j])
+                and any(k is not Ellipsis for k in made[j:])
+            ):
+                raise IndexError(
+                    "only the first Ellipsis of a key stands for dimensions; nothing may follow a second one"
+                )
             key += [FULL] * skipped
             at, out, skipped = at + skipped, out + skipped, 0
         elif item is None:
             key.append(None)
             out += 1
-        elif isinstance(item, bool) or (isinstance(item, np.ndarray) and item.dtype.char == "?" and not item.ndim):
+        elif isinstance(item, bool) or (
+            isinstance(item, np.ndarray) and item.dtype.char == "?" and not item.ndim
+        ):
             key.append(None)
             picks.add(out, at, np.asarray(item))
             out += 1
@@ -189,10 +205,14 @@ def taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[An
 
 
 def zero_dim() -> IndexError:
-    return IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number")
+    """The error for an index into a number."""
+    return IndexError(
+        "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
+    )
 
 
 def checked_slice(item: slice) -> slice:
+    """A slice with int bounds and a positive step; FULL if it takes everything."""
     start, stop, step = item.start, item.stop, item.step
     try:
         start = None if start is None else operator.index(start)
@@ -227,7 +247,9 @@ def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
     if low < -n or high >= n:
         if not n:
             raise IndexError("index is out of bounds for dimension with size 0")
-        raise IndexError(f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}")
+        raise IndexError(
+            f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}"
+        )
     return np.where(index < 0, index + n, index) if low < 0 else index
 
 
@@ -257,7 +279,9 @@ def joined(x: Any, picks: Picks) -> tuple[Any, np.ndarray, int, int]:
         common = np.broadcast_shapes(*[i.shape for i in indices])
     except ValueError:
         shapes = ", ".join(str(list(i.shape)) for i in indices)
-        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
     axes = [d + j for d, s in zip(dims, spans, strict=True) for j in range(s)]
     dim = axes[0]
     if axes != list(range(dim, dim + len(axes))):
@@ -273,7 +297,7 @@ def joined(x: Any, picks: Picks) -> tuple[Any, np.ndarray, int, int]:
 
 
 def plain_key(shape: tuple[int, ...], key: tuple[Any, ...]) -> list[Any] | None:
-    """The basic key of ints, slices, None and Ellipsis in one go; None for any other, and for one with an error."""
+    """The basic key of ints, slices, None and Ellipsis in one go; None for others and for errors."""
     rank = len(shape)
     made: list[Any] = []
     at = 0
@@ -296,13 +320,11 @@ def plain_key(shape: tuple[int, ...], key: tuple[Any, ...]) -> list[Any] | None:
             made.append(None)
         elif item is Ellipsis:
             rest = key[j + 1 :]
-            skipped = rank - at - sum([type(k) is int or type(k) is slice for k in rest])
-            if skipped < 0 or any([k is Ellipsis for k in rest]):
+            skipped = rank - at - sum(1 for k in rest if type(k) is int or type(k) is slice)
+            if skipped < 0 or any(k is Ellipsis for k in rest):
                 return None
             made += [FULL] * skipped
             at += skipped
         else:
             return None
     return made
-
-

@@ -20,7 +20,7 @@ from .numbers import element, is_number
 from .rows import places, put_rows, take_rows
 from .shape import expand, reshape
 
-__all__ = ["masked_fill", "masked_select", "masked_scatter", "where", "nonzero", "argwhere", "unravel_index"]
+__all__ = ["argwhere", "masked_fill", "masked_scatter", "masked_select", "nonzero", "unravel_index", "where"]
 
 
 @elementwise(
@@ -41,15 +41,20 @@ def _fill_value(input: Any, mask: Any, value: Any) -> Any:
     check_tensor(mask, "masked_fill_", "mask")
     check_tensor(input, "masked_fill_", "input")
     if mask._array.dtype.char != "?":
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {dtypes.of(mask._array)}")
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {dtypes.of(mask._array)}"
+        )
     if isinstance(value, Value):
         if value._array.ndim:
             raise RuntimeError(
-                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._array.ndim} dimension(s)."
             )
         return value.to(dtypes.of(input._array))  # type: ignore[attr-defined]
     if not is_number(value):
-        raise TypeError(f"masked_fill(): argument 'value' must be a number or a tensor, not {type(value).__name__}")
+        raise TypeError(
+            f"masked_fill(): argument 'value' must be a number or a tensor, not {type(value).__name__}"
+        )
     return element(value, input._array.dtype).item()
 
 
@@ -93,16 +98,21 @@ def _scatter_parts(input: Any, mask: Any, source: Any) -> tuple[Any, np.ndarray,
     check_tensor(mask, "masked_scatter", "mask")
     check_tensor(source, "masked_scatter", "source")
     if mask._array.dtype.char != "?":
-        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {dtypes.of(mask._array).short}")
+        raise RuntimeError(
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            f"{dtypes.of(mask._array).short}"
+        )
     if source._array.dtype != input._array.dtype:
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got {dtypes.of(input._array).short} and "
+            "masked_scatter: expected self and source to have same dtypes but got "
+            f"{dtypes.of(input._array).short} and "
             f"{dtypes.of(source._array).short}"
         )
     x, held = _common(input, mask, "masked_scatter")
     if source._array.size < held.size:
         raise RuntimeError(
-            f"masked_scatter: Number of elements of source ({source._array.size}) < number of ones in mask ({held.size})"
+            f"masked_scatter: Number of elements of source ({source._array.size}) < number of ones in mask "
+            f"({held.size})"
         )
     values = reshape(source, (source._array.size,))
     if held.size != source._array.size:
@@ -121,7 +131,8 @@ def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
     x, held, values = _scatter_parts(input, mask, source)
     if x is not input:
         raise RuntimeError(
-            f"masked_scatter_: output with shape {list(input._array.shape)} doesn't match the broadcast shape {list(x._array.shape)}"
+            f"masked_scatter_: output with shape {list(input._array.shape)} doesn't match the broadcast "
+            f"shape {list(x._array.shape)}"
         )
     return kernel_inplace(put_rows, input, held, values, dim=0, span=input._array.ndim)
 
@@ -136,7 +147,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     """
     if not isinstance(condition, Value):
         if isinstance(condition, (bool, int, float)):
-            raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+            raise TypeError(
+                f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
+            )
         return arithmetic.where(condition, input, other)  # a formula for one number
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
@@ -145,14 +158,16 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     char = condition._array.dtype.char
     if char == "B":
         warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of "
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
+            "future version of "
             "PyTorch. Use a boolean condition instead.",
             UserWarning,
             stacklevel=2,
         )
     elif char != "?":
         raise RuntimeError(
-            f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtypes.of(condition._array).short}"
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{dtypes.of(condition._array).short}"
         )
     return arithmetic.select_where(condition, input, other, out=out)
 
@@ -199,7 +214,9 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Indices into a flattened tensor as one index tensor per dimension."""
     check_tensor(indices, "unravel_index", "indices")
     if indices._array.dtype.kind not in "iu":
-        raise ValueError(f"unravel_index(): expected 'indices' to be integer dtype, but got {dtypes.of(indices._array)}")
+        raise ValueError(
+            f"unravel_index(): expected 'indices' to be integer dtype, but got {dtypes.of(indices._array)}"
+        )
     sizes = shape_args((shape,) if isinstance(shape, int) else shape)
     if any(n < 0 for n in sizes):
         raise ValueError("unravel_index(): 'shape' cannot have negative values")

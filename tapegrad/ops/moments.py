@@ -12,19 +12,19 @@ from .. import dtypes, kernels
 from ..op import KernelOp
 from .arithmetic import div, mul, sub
 from .axes import count_of, final_shape, in_memory_order, kept, kept_shape, numpy_names, run_sizes, widened
-from .dims import wrap_dims
 from .out import into
 from .reduce import averaged_over, safe_quotient
+from .reducing import ReduceOp, plan
 
-__all__ = ["var", "std", "var_mean", "std_mean"]
+__all__ = ["std", "std_mean", "var", "var_mean"]
 
 # -- ops -----------------------------------------------------------------------------------------------
 
 
 def _moments(x: np.ndarray, dims: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Means and sums of squared deviations over dims in float64, in the shape of the dimensions that are left."""
-    left = final_shape(x.shape, dims, False)
+    """Means and sums of squared deviations over dims in float64, flat or in the shape of what is left."""
     if not x.size:
+        left = final_shape(x.shape, dims, False)
         return np.full(left, np.nan), np.full(left, np.nan)
     y, inside, restore = (x, dims, None) if x.flags.c_contiguous else in_memory_order(x, dims)
     sizes, rest = run_sizes(y.shape, inside)
@@ -33,28 +33,25 @@ def _moments(x: np.ndarray, dims: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
         # The other dimensions: few numbers are left of each run.
         shape = kept_shape(y.shape, tuple(d for d in inside if d not in rest))
         mean, m2 = mean.reshape(shape), m2.reshape(shape)
-        whole = mean.mean(axis=tuple(rest), keepdims=True)
-        m2 = (m2 + sizes[1] * (mean - whole) ** 2).sum(axis=tuple(rest))
+        whole = mean.mean(axis=rest, keepdims=True)
+        m2 = (m2 + sizes[1] * (mean - whole) ** 2).sum(axis=rest)
         mean = whole
-    shape = final_shape(y.shape, tuple(inside), False)
-    mean, m2 = mean.reshape(shape), m2.reshape(shape)
-    return (mean, m2) if restore is None else (restore(mean), restore(m2))
-
-
-def _variance(x: np.ndarray, dims: tuple[int, ...], correction: float) -> tuple[np.ndarray, np.ndarray]:
-    mean, m2 = _moments(widened(x), dims)
-    with np.errstate(all="ignore"):
-        return m2 / np.float64(max(count_of(x.shape, dims) - correction, 0.0)), mean
+    if restore is None:
+        return mean, m2
+    shape = final_shape(y.shape, inside, False)
+    return restore(mean.reshape(shape)), restore(m2.reshape(shape))
 
 
 def _forward(root: bool, pair: bool) -> Any:
     def forward(x: np.ndarray, *, dims: Any, correction: float, shape: Any) -> tuple[np.ndarray, np.ndarray]:
         """Variance (or its root) and mean over dims."""
-        result, mean = _variance(x, dims, correction)
+        mean, m2 = _moments(widened(x), dims)
+        freedom = max(count_of(x.shape, dims) - correction, 0.0)
         with np.errstate(all="ignore"):
-            result = np.sqrt(result) if root else result
-            to = shape if pair else kept_shape(x.shape, dims)
-            return result.astype(x.dtype).reshape(shape), mean.astype(x.dtype).reshape(to)
+            result = m2 / freedom if freedom else np.divide(m2, 0.0)
+            result = np.sqrt(result).astype(x.dtype) if root else result.astype(x.dtype)
+            average = mean.astype(x.dtype)
+        return result.reshape(shape), average.reshape(shape if pair else kept_shape(x.shape, dims))
 
     return forward
 
@@ -94,8 +91,8 @@ def _std_mean_rule(gs: Any, x: Any, deviation: Any, average: Any, dims: Any, cor
 
 
 _RESIDUAL = {"average": _mean}
-variance = KernelOp(_forward(False, False), {"x": _var_rule}, ("out",), _RESIDUAL, "VarBackward0", "var")
-deviation = KernelOp(_forward(True, False), {"x": _std_rule}, ("out",), _RESIDUAL, "StdBackward0", "std")
+variance = ReduceOp(_forward(False, False), {"x": _var_rule}, "VarBackward0", "var", _RESIDUAL)
+deviation = ReduceOp(_forward(True, False), {"x": _std_rule}, "StdBackward0", "std", _RESIDUAL)
 variance_and_mean = KernelOp(
     _forward(False, True), {"x": _var_mean_rule}, ("variance", "average"), {}, "VarMeanBackward0", "var_mean"
 )
@@ -111,27 +108,35 @@ def _run(op: KernelOp, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
-        raise TypeError(f"{name}() received an invalid combination of arguments: give unbiased or correction, not both")
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments: give unbiased or correction, not both"
+        )
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     x = input._array
     have = dtypes.of(x)
     if not have.is_floating_point:
         raise RuntimeError(f"{name} only support floating point and complex dtypes; got {have.short}")
-    dims = wrap_dims(dim, x.ndim)
-    if count_of(x.shape, dims) <= correction and math.prod(final_shape(x.shape, dims, False)):
+    dims, shape, count = plan(x.shape, dim, keepdim)
+    if count <= correction and math.prod(shape):
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
             f"numel divided by output numel).",
             UserWarning,
             stacklevel=3,
         )
-    return op(input, dims=dims, correction=float(correction), shape=final_shape(x.shape, dims, keepdim))
+    return op(input, dims=dims, correction=float(correction), shape=shape)
 
 
 @numpy_names
 def var(
-    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+    out: Any = None,
 ) -> Any:
     """Variance over all or some dimensions: squared deviations divided by n - correction (1 if not given)."""
     return into(_run(variance, input, dim, unbiased, keepdim, correction, "var"), out, "var")
@@ -139,7 +144,13 @@ def var(
 
 @numpy_names
 def std(
-    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+    input: Any,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+    out: Any = None,
 ) -> Any:
     """Standard deviation over all or some dimensions; its gradient at zero is zero."""
     return into(_run(deviation, input, dim, unbiased, keepdim, correction, "std"), out, "std")

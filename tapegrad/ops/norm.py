@@ -73,7 +73,7 @@ def channel_moments(input, *, groups, across):
     mean, m2 = np.empty(at.planes), np.empty(at.planes)
     if at.columns:
         launch(norm.column_moments, (x, mean, m2, at.length, at.planes), _tiles(at.planes), x.size)
-        return mean, m2 / at.length
+        return mean, m2 / max(at.length, 1)
     launch(norm.plane_moments, (x, mean, m2, at.length), at.planes, x.size)
     group_mean, group_var = np.empty(at.groups), np.empty(at.groups)
     norm.merge_moments(

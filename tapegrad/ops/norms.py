@@ -14,7 +14,7 @@ from .linalg_measures import nuclear_norm
 from .reduce import vector_norm
 from .shape import broadcast_shapes, unsqueeze
 
-__all__ = ["norm", "dist", "cdist"]
+__all__ = ["cdist", "dist", "norm"]
 
 
 @numpy_names
@@ -48,7 +48,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, x in (("X1", x1), ("X2", x2)):
         if x._array.dtype.kind != "f":
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {dtypes.of(x._array).short}")
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: {dtypes.of(x._array).short}"
+            )
         if x._array.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x._array.ndim}D")
     a, b = x1._array.shape, x2._array.shape

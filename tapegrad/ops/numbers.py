@@ -46,6 +46,7 @@ def element(value: Any, dtype: np.dtype) -> np.ndarray:
 
 def _overflow(value: Any, dtype: np.dtype) -> RuntimeError:
     return RuntimeError(
-        f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow: {value} is outside the range of "
+        f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow: {value} is outside the "
+        "range of "
         f"{dtypes.BY_CHAR[dtype.char]}"
     )

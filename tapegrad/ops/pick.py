@@ -11,14 +11,21 @@ from ..tape import Value
 from .arithmetic import mul
 from .dims import wrap_dim
 from .gather import check_range, check_tensor, reduced
-from .keys import extent
 from .inplace import kernel_inplace
+from .keys import extent
 from .numbers import element, is_number
 from .rows import put_rows, put_rows_adding, take_rows
 from .shape import clone, flatten, reshape
 
 __all__ = [
-    "index_select", "index_add", "index_copy", "index_fill", "index_reduce", "take", "put", "repeat_interleave",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_reduce",
+    "index_select",
+    "put",
+    "repeat_interleave",
+    "take",
 ]  # fmt: skip
 
 
@@ -53,7 +60,9 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     if rows.size:
         low, high = extent(rows)
         if low < 0 or high >= n:
-            raise IndexError(f"index out of range in self: index {low if low < 0 else high}, dimension {d} has size {n}")
+            raise IndexError(
+                f"index out of range in self: index {low if low < 0 else high}, dimension {d} has size {n}"
+            )
     if not shape:
         if rows.size != 1:
             raise RuntimeError("index_select(): Index to scalar can have only 1 value")
@@ -66,24 +75,30 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
 # -- writing rows ----------------------------------------------------------------------------------------
 
 
-def _add_parts(input: Any, dim: int, index: Any, source: Any, alpha: Any, name: str) -> tuple[int, np.ndarray, Any]:
+def _add_parts(
+    input: Any, dim: int, index: Any, source: Any, alpha: Any, name: str
+) -> tuple[int, np.ndarray, Any]:
     check_tensor(source, name, "source")
     shape, given = input._array.shape, source._array.shape
     d = wrap_dim(dim, len(shape))
     rows = _vector(_list(index, name), name)
     if source._array.dtype != input._array.dtype:
         raise RuntimeError(
-            f"{name}(): self ({dtypes.of(input._array).short}) and source ({dtypes.of(source._array).short}) must have the same "
+            f"{name}(): self ({dtypes.of(input._array).short}) and source ({dtypes.of(source._array).short}) "
+            "must have the same "
             "scalar type"
         )
-    if len(shape) != len(given) or any(n != m for k, (n, m) in enumerate(zip(shape, given, strict=True)) if k != d):
+    if len(shape) != len(given) or any(
+        n != m for k, (n, m) in enumerate(zip(shape, given, strict=True)) if k != d
+    ):
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(shape)} source.shape = {list(given)}"
         )
     if rows.size != (given[d] if given else 1):
         raise RuntimeError(
-            f"{name}(): Number of indices ({rows.size}) should be equal to source.size(dim): ({given[d]}), for dim: {d}"
+            f"{name}(): Number of indices ({rows.size}) should be equal to source.size(dim): ({given[d]}), "
+            f"for dim: {d}"
         )
     check_range(rows, shape[d] if shape else 1, d)
     return d, rows, source if alpha == 1 else mul(source, alpha)
@@ -124,35 +139,41 @@ def _copy_parts(input: Any, dim: int, index: Any, source: Any) -> tuple[int, np.
     rows = _vector(_list(index, name), name)
     if given and shape and len(given) != len(shape):
         raise IndexError(
-            f"{name}(): When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+            f"{name}(): When source and destination are not scalars, their dimensionality must match. Source "
+            "dimensionality "
             f"({len(given)}), destination dimensionality ({len(shape)})"
         )
     if source._array.dtype != input._array.dtype:
         raise RuntimeError(
-            f"{name}(): self and source expected to have the same dtype, but got (self) {dtypes.of(input._array).short} and (source) "
+            f"{name}(): self and source expected to have the same dtype, but got (self) "
+            f"{dtypes.of(input._array).short} and (source) "
             f"{dtypes.of(source._array).short}"
         )
     if not given and rows.size != 1:
         raise IndexError(f"{name}(): When source is scalar, index should have one element (got {rows.size})")
     if given and rows.size != (given[d] if shape else given[0]):
         raise IndexError(
-            f"{name}(): Number of indices ({rows.size}) should be equal to source.size(dim) ({given[d] if shape else given[0]})"
+            f"{name}(): Number of indices ({rows.size}) should be equal to source.size(dim) "
+            f"({given[d] if shape else given[0]})"
         )
     if given and shape and any(n != m for k, (n, m) in enumerate(zip(shape, given, strict=True)) if k != d):
         raise RuntimeError(
-            f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: {list(shape)} at dimension {d} "
+            f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{list(shape)} at dimension {d} "
             f"and source slice shape: {list(given)} at dimension 0."
         )
     n = shape[d] if shape else 1
     if rows.size:
         low, high = extent(rows)
         if low < 0 or high >= n:
-            raise IndexError(f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {d} with size {n}")
+            raise IndexError(
+                f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {d} with size {n}"
+            )
     return d, rows, source
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None) -> Any:
-    """A copy with the rows that the index names replaced by those of source; of equal indices the last one wins."""
+    """A copy with the rows that the index names replaced by those of source; the last of equal ones wins."""
     d, rows, values = _copy_parts(input, dim, index, source)
     result = _applied(put_rows, input, rows, values, d, False)
     return result if out is None else out.copy_(result)
@@ -179,12 +200,15 @@ def _fill_parts(input: Any, dim: int, index: Any, value: Any) -> tuple[int, np.n
     if isinstance(value, Value):
         if value._array.ndim:
             raise RuntimeError(
-                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._array.ndim} dimension(s)."
             )
         # Once each, since the gradient of the value is a sum over the rows.
         return d, np.unique(rows), value.to(dtypes.of(input._array))  # type: ignore[attr-defined]
     if not is_number(value):
-        raise RuntimeError(f"index_fill_(): the value must be a number or a 0-d tensor, not {type(value).__name__}")
+        raise RuntimeError(
+            f"index_fill_(): the value must be a number or a 0-d tensor, not {type(value).__name__}"
+        )
     return d, rows, element(value, input._array.dtype)
 
 
@@ -205,7 +229,9 @@ def index_reduce(
 ) -> Any:
     """A copy whose rows are combined with those of source; ``reduce`` is "prod", "mean", "amax" or "amin"."""
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
     d, rows, values = _add_parts(input, dim, index, source, 1, "index_reduce_")
     shape = values._array.shape
     if not values._array.size:
@@ -216,9 +242,11 @@ def index_reduce(
     return result if out is None else out.copy_(result)
 
 
-def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+def index_reduce_(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
     """index_reduce in place."""
-    return input.copy_(index_reduce(input, dim, index, source, reduce, include_self=include_self))
+    return input.copy_(index_reduce(clone(input), dim, index, source, reduce, include_self=include_self))
 
 
 # -- elements of the whole tensor --------------------------------------------------------------------------
@@ -237,7 +265,8 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
         low, high = extent(array.reshape(-1))
         if low < -n or high >= n:
             raise IndexError(
-                f"out of range: tried to access index {low if low < -n else high} on a tensor of {n} elements."
+                f"out of range: tried to access index {low if low < -n else high} on a tensor of {n} "
+                "elements."
             )
         if low < 0:
             return np.where(array < 0, array + n, array)
@@ -255,7 +284,8 @@ def _put_parts(input: Any, index: Any, source: Any) -> tuple[np.ndarray, Any]:
     check_tensor(index, "put_", "index")
     if source._array.dtype != input._array.dtype:
         raise RuntimeError(
-            f"put_(): self and source expected to have the same dtype, but got self.dtype = {dtypes.of(input._array).short} and "
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{dtypes.of(input._array).short} and "
             f"source.dtype = {dtypes.of(source._array).short}"
         )
     if source._array.size != index._array.size:
@@ -289,13 +319,17 @@ def _repeats(repeats: Any) -> np.ndarray:
     if array.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if array.dtype.char not in "li":
-        raise NotImplementedError(f"repeat_interleave: repeats must be int32 or int64, not {dtypes.of(array).short}")
+        raise NotImplementedError(
+            f"repeat_interleave: repeats must be int32 or int64, not {dtypes.of(array).short}"
+        )
     if array.size and array.min() < 0:
         raise RuntimeError("repeats can not be negative")
     return array.reshape(-1)
 
 
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
     """Each element (or each row along a dimension) several times in a row.
 
     Without ``repeats``, input holds the numbers of repeats and the result the indices.
@@ -314,7 +348,8 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
             times = np.broadcast_to(times, n)
         if times.size != n:
             raise RuntimeError(
-                f"repeats must have the same size as input along dim, but got repeats.size(0) = {times.size} and input.size({d}) = {n}"
+                f"repeats must have the same size as input along dim, but got repeats.size(0) = {times.size} "
+                f"and input.size({d}) = {n}"
             )
         rows = np.repeat(np.arange(n), times)
     else:
@@ -327,7 +362,8 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
 def _sized(result: Any, output_size: int | None, dim: int) -> Any:
     if output_size is not None and result._array.shape[dim] != output_size:
         raise RuntimeError(
-            f"repeat_interleave: allocated size does not match required size: output_size={output_size}, but the repeats add up to "
+            f"repeat_interleave: allocated size does not match required size: output_size={output_size}, but "
+            "the repeats add up to "
             f"{result._array.shape[dim]}"
         )
     return result

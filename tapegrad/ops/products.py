@@ -254,3 +254,23 @@ class ProductMethods:
 
     addmm, addmv, addr, addbmm, baddbmm = addmm, addmv, addr, addbmm, baddbmm
     inner, kron, trace = inner, kron, trace
+
+    def addmm_(self, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """In place: beta * self + alpha * (mat1 @ mat2)."""
+        return self.copy_(addmm(self, mat1, mat2, beta=beta, alpha=alpha))  # type: ignore[attr-defined]
+
+    def addmv_(self, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """In place: beta * self + alpha * (mat @ vec)."""
+        return self.copy_(addmv(self, mat, vec, beta=beta, alpha=alpha))  # type: ignore[attr-defined]
+
+    def addr_(self, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """In place: beta * self + alpha * outer(vec1, vec2)."""
+        return self.copy_(addr(self, vec1, vec2, beta=beta, alpha=alpha))  # type: ignore[attr-defined]
+
+    def addbmm_(self, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """In place: beta * self + alpha * the sum over all matrices of (batch1 @ batch2)."""
+        return self.copy_(addbmm(self, batch1, batch2, beta=beta, alpha=alpha))  # type: ignore[attr-defined]
+
+    def baddbmm_(self, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """In place: beta * self + alpha * (batch1 @ batch2), matrix by matrix."""
+        return self.copy_(baddbmm(self, batch1, batch2, beta=beta, alpha=alpha))  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from .out import into
 from .shape import movedim, reshape, select, unsqueeze
 from .sort import sort
 
-__all__ = ["quantile", "nanquantile"]
+__all__ = ["nanquantile", "quantile"]
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -49,7 +49,9 @@ def _quantile(
     if x.dtype.char not in "fd":
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     q = _levels(q, input, name)
     d = 0 if dim is None else wrap_dim(dim, x.ndim)
     source = reshape(input, (-1,)) if dim is None or not x.ndim else input
@@ -86,14 +88,26 @@ def _levels(q: Any, input: Any, name: str) -> Any:
 
 
 def quantile(
-    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
 ) -> Any:
     """The q-th quantiles of all elements or along a dimension; NaN where there is one."""
     return _quantile(input, q, dim, keepdim, interpolation, out, False, "quantile")
 
 
 def nanquantile(
-    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
 ) -> Any:
     """The q-th quantiles of what is not NaN."""
     return _quantile(input, q, dim, keepdim, interpolation, out, True, "nanquantile")

@@ -24,7 +24,9 @@ from .shape import broadcast_shapes
 __all__ = ["bernoulli", "multinomial", "poisson"]
 
 
-def _write(self: Any, name: str, generator: Any, make: Callable[[tuple[int, ...], Generator], np.ndarray]) -> Any:
+def _write(
+    self: Any, name: str, generator: Any, make: Callable[[tuple[int, ...], Generator], np.ndarray]
+) -> Any:
     """Draw an array and write it over the tensor."""
     drawn = make(self._array.shape, chosen(generator))
     if modes.grad and self._source() is not None:
@@ -36,11 +38,21 @@ def _write(self: Any, name: str, generator: Any, make: Callable[[tuple[int, ...]
 
 
 def _fill(
-    self: Any, name: str, generator: Any, fill: Callable[..., np.ndarray], make: Callable[..., np.ndarray], a: float, b: float
+    self: Any,
+    name: str,
+    generator: Any,
+    fill: Callable[..., np.ndarray],
+    make: Callable[..., np.ndarray],
+    a: float,
+    b: float,
 ) -> Any:
-    """Like _write, straight into the memory of a float32 or float64 tensor where nothing has to be recorded."""
+    """Like _write, but straight into the tensor's memory where type, layout and tape allow it."""
     array = self._array
-    if array.dtype.char not in "fd" or not array.flags.c_contiguous or (modes.grad and self._source() is not None):
+    if (
+        array.dtype.char not in "fd"
+        or not array.flags.c_contiguous
+        or (modes.grad and self._source() is not None)
+    ):
         return _write(self, name, generator, lambda shape, g: make(shape, array.dtype, g, a, b))
     check_inplace(self, name)
     fill(array, chosen(generator), a, b)
@@ -51,14 +63,17 @@ def _fill(
 def require_floating(dtype: np.dtype, what: str) -> None:
     """NotImplementedError unless the dtype is floating."""
     if dtype.kind != "f":
-        raise NotImplementedError(f'"{what}" not implemented for {dtypes.BY_CHAR[dtype.char].short!r}: it needs a floating dtype')
+        raise NotImplementedError(
+            f'"{what}" not implemented for {dtypes.BY_CHAR[dtype.char].short!r}: it needs a floating dtype'
+        )
 
 
 def _continuous(self: Any, name: str) -> None:
     d = dtypes.of(self._array)
     if not d.is_floating_point:
         raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you specified {d.short}"
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point "
+            f"but you specified {d.short}"
         )
 
 
@@ -116,7 +131,9 @@ def _probabilities(p: Value) -> np.ndarray:
     return array
 
 
-def random_(self: Any, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any) -> Any:
+def random_(
+    self: Any, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any
+) -> Any:
     """In place: whole numbers in [from, to), in [0, to), or in all of the dtype that are not negative."""
     low = _from_argument(from_, named, "random_")
     if low is not None and to is None and "from" not in named:
@@ -161,7 +178,9 @@ def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: An
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     wide = np.dtype(np.float64)
-    return _write(self, "log_normal_", generator, lambda shape, g: np.exp(draws.normal(shape, wide, g, mean, std)))
+    return _write(
+        self, "log_normal_", generator, lambda shape, g: np.exp(draws.normal(shape, wide, g, mean, std))
+    )
 
 
 def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
@@ -231,13 +250,17 @@ def poisson(input: Any, generator: Any = None) -> Any:
     return _poisson(input, values=draws.poisson(array, chosen(generator)))
 
 
-def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+) -> Any:
     """Indices drawn with the weights in each row of input, with or without putting them back; int64."""
     weights = input._array
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if weights.dtype.kind != "f":
-        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {dtypes.of(weights).short}")
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {dtypes.of(weights).short}"
+        )
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     count = weights.shape[-1]
@@ -248,7 +271,9 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if (rows.sum(1) <= 0).any():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    picked = (_with_replacement if replacement else _without_replacement)(rows, int(num_samples), chosen(generator))
+    picked = (_with_replacement if replacement else _without_replacement)(
+        rows, int(num_samples), chosen(generator)
+    )
     result = input._make(picked.reshape(*weights.shape[:-1], num_samples))
     return result if out is None else out.copy_(result)
 

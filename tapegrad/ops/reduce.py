@@ -10,7 +10,7 @@ import numpy as np
 from .. import config, dtypes, kernels
 from ..modes import modes
 from ..replay import Algebra
-from ..tape import LEAF, Entry, Value, record
+from ..tape import LEAF, Entry, record
 from .arithmetic import div, eq, mul, ne, pow, where
 from .axes import count_of, kept, middle, numpy_names, spread, widened
 from .maths import abs, exp, sign
@@ -20,7 +20,15 @@ from .scan import before
 from .shape import flip, permute, reshape
 
 __all__ = [
-    "sum", "nansum", "mean", "nanmean", "prod", "logsumexp", "count_nonzero", "all", "any",
+    "all",
+    "any",
+    "count_nonzero",
+    "logsumexp",
+    "mean",
+    "nanmean",
+    "nansum",
+    "prod",
+    "sum",
 ]  # fmt: skip
 
 _empty = np.empty
@@ -124,7 +132,9 @@ def _sum_input(input: Any, dtype: Any) -> Any:
     return input if input._array.dtype.kind == "f" else _converted(input, dtypes.int64)
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any) -> Any:
+def sum(
+    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any
+) -> Any:
     """Sum over all or some dimensions; integers and bools add up in int64."""
     if dim is None and dtype is None and out is None and not keepdim and not numpy:
         if input._char in ("f", "d") and 0 < input._array.size < config.grain:
@@ -138,7 +148,9 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return made if out is None else into(made, out, "sum")
 
 
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any) -> Any:
+def mean(
+    input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any
+) -> Any:
     """Mean over all or some dimensions; needs a floating type."""
     if dim is None and dtype is None and out is None and not keepdim and not numpy:
         if input._char in ("f", "d") and 0 < input._array.size < config.grain:
@@ -184,7 +196,9 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     """Mean of what is not NaN."""
     have = dtypes.of(input._array)
     if not have.is_floating_point:
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {have.short}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {have.short}"
+        )
     total = nansum(input, dim, keepdim, dtype=dtype)
     return into(div(total, sum(eq(input, input), dim, keepdim)), out, "nanmean")
 
@@ -197,7 +211,11 @@ def _others(x: Any, dims: tuple[int, ...]) -> Any:
     shape = x._array.shape
     rest = [d for d in range(len(shape)) if d not in dims]
     order = [*rest, *dims]
-    rows = reshape(permute(x, order), (*[shape[d] for d in rest], -1 if x._array.size else 0)) if len(dims) != 1 else x
+    rows = (
+        reshape(permute(x, order), (*[shape[d] for d in rest], -1 if x._array.size else 0))
+        if len(dims) != 1
+        else x
+    )
     along = len(rest) if len(dims) != 1 else dims[0]
     if not shape:
         return x.new_ones(())
@@ -291,7 +309,9 @@ def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
     # |x|^(ord-1) has no value at 0 for ord < 1, and no second derivative there for ord < 2.
     zero = eq(x, 0)
     power = where(zero, 0.0, pow(where(zero, 1.0, size), ord - 1))
-    return mul(mul(sign(x), power), safe_quotient(g, pow(where(eq(norm, 0), 1.0, norm), ord - 1) * ne(norm, 0)))
+    return mul(
+        mul(sign(x), power), safe_quotient(g, pow(where(eq(norm, 0), 1.0, norm), ord - 1) * ne(norm, 0))
+    )
 
 
 @reduce_op(x=_norm_rule, name="linalg_vector_norm", node_name="LinalgVectorNormBackward0")
@@ -342,7 +362,9 @@ def vector_norm(
     dims = plan(array.shape, dim, keepdim).dims
     if not array.size and (ord < 0 or math.isinf(ord)):
         empty = [d for d in dims if not array.shape[d]]
-        if dim is None or (array.ndim and not _builtin_all(n for d, n in enumerate(array.shape) if d in dims)):
+        if dim is None or (
+            array.ndim and not _builtin_all(n for d, n in enumerate(array.shape) if d in dims)
+        ):
             raise RuntimeError(
                 f"{name} cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
                 if dim is None

@@ -41,20 +41,18 @@ def _plan(shape: tuple[int, ...], dim: Any, keepdim: bool) -> Plan:
     return Plan(dims, final_shape(shape, dims, keepdim), count_of(shape, dims))
 
 
-@lru_cache(_REMEMBERED)
-def _single_run(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """(outer, n, inner) if the dimensions are neighbours."""
-    sizes, rest = run_sizes(shape, dims)
-    return None if rest else sizes
-
-
 def reduce_floats(
-    reduction: Any, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int, ...], dtype: Any, numbers: Any = ()
+    reduction: Any,
+    x: np.ndarray,
+    dims: tuple[int, ...],
+    shape: tuple[int, ...],
+    dtype: Any,
+    numbers: Any = (),
 ) -> np.ndarray:
     """A reduction of kernels/reduction.py over dims of a floating array with elements, in a shape and dtype."""
     if x.size < config.grain and x.flags.c_contiguous and x.dtype.char in "fd":
-        sizes = _single_run(x.shape, dims)
-        if sizes is not None:
+        sizes, rest = run_sizes(x.shape, dims)
+        if not rest:
             out = _empty(shape, dtype)
             reduction.small(x, out, sizes, numbers)
             return out
@@ -67,34 +65,43 @@ def reduce_floats(
 
 
 class ReduceOp(KernelOp):
-    """An op with one tensor as input and one as output, whose rule may name x, x_shape and out."""
+    """An op with one tensor as input and one as output, whose rule may name x, x_shape, out and a residual."""
 
-    def __init__(self, forward: Any, rules: dict[str, Any], node_name: str, name: str) -> None:
-        super().__init__(forward, rules, ("out",), {}, node_name, name)
+    def __init__(
+        self,
+        forward: Any,
+        rules: dict[str, Any],
+        node_name: str,
+        name: str,
+        residuals: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(forward, rules, ("out",), residuals or {}, node_name, name)
 
     def __call__(self, x: Any, **params: Any) -> Any:
-        made = x._make(self.forward(x._array, **params))
+        made = self.forward(x._array, **params)
+        residual = None
+        if self.residuals:
+            made, residual = made
+        made = x._make(made)
         if modes.grad and self.rules:
             node = x._node if x._view is None else x._source()
             if node is not None:
-                made._node = self._recorded(x, x if node is LEAF else node, made, params)
+                made._node = self._recorded(x, x if node is LEAF else node, made, residual, params)
         return made
 
-    def _recorded(self, x: Any, edge: Any, made: Any, params: dict[str, Any]) -> Entry:
+    def _recorded(self, x: Any, edge: Any, made: Any, residual: Any, params: dict[str, Any]) -> Entry:
         saved: list[Any] = []
         stamps: list[Any] = []
         for slot in self.slots:
-            if slot == "x_shape":
-                saved.append(x._array.shape)
+            if slot in ("x", "out"):
+                value = x if slot == "x" else made
+                saved.append(value._array)
+                stamps += (value._version, value._version[0])
+            else:
+                saved.append(x._array.shape if slot == "x_shape" else residual)
                 stamps += (None, 0)
-                continue
-            value = x if slot == "x" else made
-            saved.append(value._array)
-            stamps += (value._version, value._version[0])
-        array = made._array
-        return record(
-            self, (edge,), (x._index,), tuple(saved), tuple(stamps), params, ((array.shape, array.dtype),)
-        )
+        meta = ((made._array.shape, made._array.dtype),)
+        return record(self, (edge,), (x._index,), tuple(saved), tuple(stamps), params, meta)
 
 
 def reduce_op(*, name: str, node_name: str, x: Any = None) -> Any:

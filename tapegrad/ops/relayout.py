@@ -19,7 +19,8 @@ def _relaid(self: Any, made: Any, name: str) -> Any:
     others = [r for r in gc.get_referrers(self) if type(r) is View and r is not made._view]
     if others:
         raise RuntimeError(
-            f"{name}: there are {len(others)} views of this tensor, which follow from its present shape; use the out-of-place "
+            f"{name}: there are {len(others)} views of this tensor, which follow from its present shape; use "
+            "the out-of-place "
             f"form {name.rstrip('_')}() instead"
         )
     self._set_array(made._array)

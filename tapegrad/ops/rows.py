@@ -140,7 +140,13 @@ def places(mask: np.ndarray) -> np.ndarray:
 def fill_where(out: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
     """out = value where a mask of the same shape holds"""
     if out.flags.c_contiguous:
-        run("fill_where", mover(out), (out, np.ascontiguousarray(mask), value.astype(out.dtype)), out.size, out.size)
+        run(
+            "fill_where",
+            mover(out),
+            (out, np.ascontiguousarray(mask), value.astype(out.dtype)),
+            out.size,
+            out.size,
+        )
     else:
         np.copyto(out, value, where=mask, casting="unsafe")
 

@@ -20,7 +20,15 @@ from .out import into
 from .shape import cat, clone, narrow, reshape
 
 __all__ = [
-    "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "diff", "trapezoid", "trapz", "cumulative_trapezoid",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_trapezoid",
+    "diff",
+    "logcumsumexp",
+    "trapezoid",
+    "trapz",
 ]  # fmt: skip
 
 
@@ -28,8 +36,10 @@ def _scan(scan: Any, arrays: tuple[np.ndarray, ...], dim: int, reverse: bool) ->
     lanes = [lane(widened(a), dim) for a in arrays]
     first, sizes = lanes[0]
     out = np.empty(first.shape, first.dtype)
-    with np.errstate(all="ignore"):
-        scan.run(tuple([a for a, _ in lanes]), out, sizes, reverse)
+    scan.run(tuple([a for a, _ in lanes]), out, sizes, reverse)
+    if out.dtype is arrays[0].dtype:
+        return out
+    with np.errstate(over="ignore"):
         return out.astype(arrays[0].dtype, copy=False)
 
 
@@ -158,7 +168,9 @@ def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
     """Logarithms of the sums of the exponentials of the elements up to each place."""
     dim = wrap_dim(dim, input._array.ndim)
     if input._array.dtype.kind != "f":
-        raise RuntimeError(f"\"logcumsumexp_out_cpu\" not implemented for '{dtypes.of(input._array).short}'; use .float() first")
+        raise RuntimeError(
+            f"\"logcumsumexp_out_cpu\" not implemented for '{dtypes.of(input._array).short}'; use .float() first"
+        )
     return into(log_summed_up(input, dim=dim), out, "logcumsumexp")
 
 
@@ -172,7 +184,9 @@ def cummin(input: Any, dim: int) -> Any:
     return return_types.cummin(*smallest_so_far(input, dim=wrap_dim(dim, input._array.ndim)))
 
 
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Any:
+def diff(
+    input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, out: Any = None
+) -> Any:
     """Differences of neighbours along a dimension, ``n`` times over."""
     rank = input._array.ndim
     if not rank:
@@ -190,14 +204,20 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     difference = logical_xor if input._array.dtype.char == "?" else sub
     for _ in range(min(n, result._array.shape[d])):
         length = result._array.shape[d] - 1
-        result = difference(narrow(result, d, 1, length), narrow(result, d, 0, length)) if length else narrow(result, d, 0, 0)
+        result = (
+            difference(narrow(result, d, 1, length), narrow(result, d, 0, length))
+            if length
+            else narrow(result, d, 0, 0)
+        )
     return into(result, out, "diff")
 
 
 def _check_joinable(input: Any, x: Any, dim: int, name: str) -> None:
     have, want = x._array.shape, input._array.shape
     if len(have) != len(want):
-        raise RuntimeError(f"diff expects prepend or append to be the same dimension as input: {name} has {len(have)}, input {len(want)}")
+        raise RuntimeError(
+            f"diff expects prepend or append to be the same dimension as input: {name} has {len(have)}, input {len(want)}"
+        )
     if any(a != b for d, (a, b) in enumerate(zip(have, want, strict=True)) if d != dim):
         raise RuntimeError(
             f"diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
@@ -223,7 +243,9 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> tuple[Any, int]:
     d = wrap_dim(dim, rank)
     for t in (y, x):
         if isinstance(t, Value) and t._array.dtype.char == "?":
-            raise RuntimeError(f"{name}: received a bool input for `{'y' if t is y else 'x'}`, but bool is not supported")
+            raise RuntimeError(
+                f"{name}: received a bool input for `{'y' if t is y else 'x'}`, but bool is not supported"
+            )
     left, right = _neighbours(y, d)
     if x is None:
         return mul(add(left, right), 1 if dx is None else dx), d
@@ -232,7 +254,9 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> tuple[Any, int]:
     n = y._array.shape[d]
     if x._array.ndim == 1:
         if x._array.shape[0] != n:
-            raise RuntimeError(f"{name}: There must be one `x` value for each sample point: got {x._array.shape[0]} for {n}")
+            raise RuntimeError(
+                f"{name}: There must be one `x` value for each sample point: got {x._array.shape[0]} for {n}"
+            )
         x = reshape(x, (n, *[1] * (rank - d - 1)))
         at = 0
     else:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _strided
 
+from .. import dtypes
 from ..op import Rule, kernel_op, view_op, views_op
 from ..tape import Value
 from .dims import resolve_shape, shape_args, wrap_dim, wrap_dims
@@ -186,8 +187,6 @@ def view(input: Any, *shape: Any) -> Any:
 
 def view_dtype(input: Any, dtype: Any) -> Any:
     """The same bytes read as another dtype of the same width; not differentiable."""
-    from .. import dtypes
-
     to = dtypes.as_dtype(dtype)
     array = input._array
     if to.itemsize != array.itemsize:
@@ -571,8 +570,6 @@ def _uncat(g: Any, shapes: Any, dim: int) -> list[Any]:
 
 def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors one after the other along a dimension; all other sizes must agree."""
-    from .. import dtypes
-
     items = _tensor_list(tensors, "cat")
     # A 1-d tensor without elements fits everywhere: an old convention that programs rely on.
     full = [x for x in items if x._array.shape != (0,)] or items[:1]

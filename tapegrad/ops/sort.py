@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-
 from ..op import KernelOp, kernel_op
 from .along import add_along, taken_along
 from .axes import final_shape, numpy_names
@@ -17,7 +16,7 @@ from .dims import wrap_dim
 from .extrema import back_to_place, dim_with_elements, into_pair, shared
 from .out import into
 
-__all__ = ["sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode"]
+__all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
 
 
 def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
@@ -59,7 +58,9 @@ def top_along(x, *, k, dim, largest):
     return taken_along(x, indices, dim), indices
 
 
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+def sort(
+    input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None
+) -> Any:
     """The elements in order along a dimension and their indices, as (values, indices)."""
     d = wrap_dim(dim, input._array.ndim)
     return into_pair(sorted_along(input, dim=d, descending=bool(descending)), out, "sort")
@@ -82,7 +83,9 @@ def topk(
     x = input._array
     d = wrap_dim(dim, x.ndim)
     if not 0 <= k <= (x.shape[d] if x.ndim else 1):
-        raise RuntimeError(f"selected index k out of range: k is {k}, dimension {d} has {x.shape[d] if x.ndim else 1} elements")
+        raise RuntimeError(
+            f"selected index k out of range: k is {k}, dimension {d} has {x.shape[d] if x.ndim else 1} elements"
+        )
     return into_pair(top_along(input, k=int(k), dim=d, largest=bool(largest)), out, "topk")
 
 
@@ -159,7 +162,9 @@ def mode_along(x, *, dim, shape):
     lanes = np.take_along_axis(np.moveaxis(x, dim, -1), order, -1)
     # The length of the run of equal elements that ends at each place.
     at = np.arange(n)
-    starts = np.where(np.concatenate([np.ones((*lanes.shape[:-1], 1), bool), lanes[..., 1:] != lanes[..., :-1]], -1), at, 0)
+    starts = np.where(
+        np.concatenate([np.ones((*lanes.shape[:-1], 1), bool), lanes[..., 1:] != lanes[..., :-1]], -1), at, 0
+    )
     length = at - np.maximum.accumulate(starts, -1)
     place = np.argmax(length, -1)[..., None]
     values, indices = np.take_along_axis(lanes, place, -1), np.take_along_axis(order, place, -1)

@@ -21,7 +21,7 @@ from .out import into
 from .reduce import sum as total
 from .shape import unsqueeze
 
-__all__ = ["logit", "sinc", "i0", "polygamma", "mvlgamma", "igamma", "igammac"]
+__all__ = ["i0", "igamma", "igammac", "logit", "mvlgamma", "polygamma", "sinc"]
 
 _f = formula.function
 _log, _sin, _erfc, _zeta = _f("log"), _f("sin"), _f("erfc"), _f("zeta")
@@ -78,7 +78,9 @@ def i0(input):
 
 
 @elementwise(
-    kind="float", input=lambda g, input, out: g * (i0(input) - _over(out, input)), node_name="SpecialI1Backward0"
+    kind="float",
+    input=lambda g, input, out: g * (i0(input) - _over(out, input)),
+    node_name="SpecialI1Backward0",
 )
 def i1(input):
     """Modified Bessel function of the first kind, order 1."""
@@ -86,7 +88,9 @@ def i1(input):
 
 
 @elementwise(
-    kind="float", input=lambda g, input, out: g * (i1e(input) - sign(input) * out), node_name="SpecialI0EBackward0"
+    kind="float",
+    input=lambda g, input, out: g * (i1e(input) - sign(input) * out),
+    node_name="SpecialI0EBackward0",
 )
 def i0e(input):
     """exp(-|input|) i0(input)."""
@@ -173,7 +177,9 @@ def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
 
 
 def _no_slope(g: Any) -> Any:
-    raise NotImplementedError("the derivative with respect to the first argument is not known in closed form: detach() it")
+    raise NotImplementedError(
+        "the derivative with respect to the first argument is not known in closed form: detach() it"
+    )
 
 
 @elementwise(
@@ -203,9 +209,7 @@ def lower_gamma(input, other):
     return _scipy_gamma("gammainc", input, other)
 
 
-@kernel_op(
-    input=_no_slope, other=lambda g, input, other: _gamma_slope(-g, input, other), name="igammac"
-)
+@kernel_op(input=_no_slope, other=lambda g, input, other: _gamma_slope(-g, input, other), name="igammac")
 def upper_gamma(input, other):
     """The regularized upper incomplete gamma function."""
     return _scipy_gamma("gammaincc", input, other)

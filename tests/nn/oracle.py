@@ -117,3 +117,21 @@ def both(name, *args, dtype=True, **kwargs):
 
 def twin(value):
     return copy.deepcopy(value)
+
+
+def agree(observe):
+    """The same observation, or the same class of error (or a subclass), from both libraries."""
+    seen = []
+    for lib in (tg, torch):
+        try:
+            seen.append(observe(lib))
+        except Exception as err:
+            seen.append(type(err))
+    if isinstance(seen[0], type) and isinstance(seen[1], type):
+        assert issubclass(seen[0], seen[1]), seen
+    else:
+        assert seen[0] == seen[1], seen
+
+
+def names(pairs):
+    return [n for n, _ in pairs]
