@@ -352,11 +352,11 @@ class Elementwise(Op):
         first = next((v for v in inputs if isinstance(v, Value)), None)
         if isinstance(x, (bool, int, float)) and first is not None:
             return x
-        if isinstance(x, np.generic) and first is not None:
+        if isinstance(x, (np.bool_, np.integer, np.floating)) and first is not None:
             return x.item()
         if isinstance(x, np.ndarray) and first is not None:
-            dtypes.as_dtype(x.dtype)
-            return first._make(np.ascontiguousarray(x))
+            # A copy, since nobody would notice a change between forward and backward.
+            return first._make(np.array(x, dtypes.as_dtype(x.dtype).numpy, order="C"))
         expected = "a tensor" if first is None else "a tensor or a number"
         raise TypeError(
             f"{self.name}(): argument '{self.inputs[j]}' (position {j + 1}) must be {expected}, not {type(x).__name__}"

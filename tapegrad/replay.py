@@ -219,6 +219,8 @@ def _visit(
             return None
     if extra is not None and extra.pre:
         _pre_hooks(entry, grads, algebra)
+        if all(g is None for g in grads):
+            return None
     if type(entry.saved) is Truncated:
         raise RuntimeError(_truncated_text(entry))
     if entry.stamps:
@@ -271,20 +273,8 @@ def run_hooks(hooks: Any, g: Any, algebra: Algebra) -> Any:
     value = algebra.wrap(g)
     for hook in list(hooks.values()):
         result = hook(value)
-        if result is None:
-            continue
-        if not isinstance(result, Value):
-            raise TypeError(f"a gradient hook must return a tensor or None, got {type(result).__name__}")
-        if result._array.shape != value._array.shape:
-            raise RuntimeError(
-                f"a gradient hook has changed the size of value: from {list(value._array.shape)} "
-                f"to {list(result._array.shape)}; return a gradient of the same shape"
-            )
-        if result._array.dtype != value._array.dtype:
-            raise RuntimeError(
-                f"a gradient hook has changed the type of value: from {value._array.dtype} to {result._array.dtype}"
-            )
-        value = result
+        if result is not None:
+            value = _checked(getattr(hook, "__name__", repr(hook)), result, algebra.unwrap(value), algebra)
     return algebra.unwrap(value)
 
 
@@ -307,7 +297,7 @@ def _pre_hooks(entry: Entry, grads: list[Any], algebra: Algebra) -> None:
     for hook in list(entry.extra.pre.values()):
         result = hook(_wrapped(grads, algebra))
         if result is not None:
-            grads[:] = _unwrapped(result, algebra)
+            grads[:] = _replaced(hook, result, grads, algebra)
 
 
 def _post_hooks(entry: Entry, results: list[Any], grads: list[Any], algebra: Algebra) -> list[Any]:
@@ -316,7 +306,7 @@ def _post_hooks(entry: Entry, results: list[Any], grads: list[Any], algebra: Alg
     for hook in list(entry.extra.post.values()):
         changed = hook(_wrapped(results, algebra), outputs)
         if changed is not None:
-            results = _unwrapped(changed, algebra)
+            results = _replaced(hook, changed, results, algebra)
     return results
 
 
@@ -324,9 +314,32 @@ def _wrapped(grads: Sequence[Any], algebra: Algebra) -> tuple[Any, ...]:
     return tuple(None if g is None else algebra.wrap(g) for g in grads)
 
 
-def _unwrapped(values: Any, algebra: Algebra) -> list[Any]:
-    items = values if isinstance(values, (tuple, list)) else (values,)
-    return [None if v is None else algebra.unwrap(v) for v in items]
+def _replaced(hook: Any, values: Any, before: list[Any], algebra: Algebra) -> list[Any]:
+    """What a node's hook returned in place of ``before``: as many gradients, of the same shapes and dtypes."""
+    if not isinstance(values, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(values).__name__}'")
+    name = getattr(hook, "__name__", repr(hook))
+    if len(values) != len(before):
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(values)}, but expected {len(before)})"
+        )
+    return [None if v is None else algebra.unwrap(_checked(name, v, g, algebra)) for v, g in zip(values, before, strict=True)]
+
+
+def _checked(name: str, value: Any, before: Any, algebra: Algebra) -> Any:
+    if not isinstance(value, Value):
+        raise TypeError(f"hook '{name}' must return tensors or None, got {type(value).__name__}")
+    if before is None:
+        raise RuntimeError(f"hook '{name}': can't replace a None gradient with a non-None value")
+    new, old = value._array, algebra.wrap(before)._array
+    if new.shape != old.shape:
+        raise RuntimeError(
+            f"hook '{name}' has changed the size of value: from {list(old.shape)} to {list(new.shape)}; "
+            "return a gradient of the same shape"
+        )
+    if new.dtype != old.dtype:
+        raise RuntimeError(f"hook '{name}' has changed the type of value: from {old.dtype} to {new.dtype}")
+    return value
 
 
 # -- errors ---------------------------------------------------------------------------------------

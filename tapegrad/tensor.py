@@ -444,7 +444,7 @@ class Tensor(
         """A NumPy array over the same memory; RuntimeError if the tensor requires grad (unless ``force``)."""
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        return self._array
+        return self._array.view()  # an array object of its own: its shape and dtype can be assigned to
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         if self.requires_grad:
@@ -452,7 +452,7 @@ class Tensor(
                 "Can't convert a Tensor that requires grad to a NumPy array, since operations on it would not be recorded. "
                 "Use tensor.detach() first, or the functions of tapegrad."
             )
-        return np.array(self._array, dtype=dtype, copy=copy)
+        return np.array(self._array.view(), dtype=dtype, copy=copy)
 
     __array_priority__ = 1000
 
@@ -550,7 +550,11 @@ class Tensor(
         return kernel_inplace(convert.filled, self, None, number=0)
 
     def set_(self, source: Any) -> Any:
-        """Take the memory of another tensor."""
+        """Take the memory of another tensor of the same dtype."""
+        if not isinstance(source, Value):
+            raise TypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
+        if source._array.dtype != self._array.dtype:
+            raise RuntimeError(f"Could not set tensor of type {source._array.dtype} to a tensor of type {self._array.dtype}")
         self._set_array(source._array)
         self._bump("set_")
         return self

@@ -41,11 +41,11 @@ _SOURCES = pathlib.Path(__file__).parent
 def stamp(generated: bool) -> str:
     """Hash of everything that compiled code depends on besides its own label.
 
-    A generated kernel holds its own text and calls nothing but the functions of scalar*.py; any other one may
-    call whatever the kernel modules define.
+    A generated kernel holds its own text and calls nothing but the functions of scalar*.py; how the parts of a
+    reduction are compiled is said in reduction.py. Any other kernel may call whatever the kernel modules define.
     """
     digest = hashlib.sha256()
-    patterns = ("jit.py", "launch.py", "scalar*.py") if generated else ("*.py",)
+    patterns = ("jit.py", "launch.py", "reduction.py", "scalar*.py") if generated else ("*.py",)
     for path in sorted(p for pattern in patterns for p in _SOURCES.glob(pattern)):
         digest.update(path.name.encode() + path.read_bytes())
     for fact in (
@@ -56,9 +56,7 @@ def stamp(generated: bool) -> str:
         str(sys.flags.optimize),
         llvmlite.binding.get_host_cpu_name(),
         llvmlite.binding.get_host_cpu_features().flatten(),
-        os.environ.get("NUMBA_CPU_NAME", ""),
-        os.environ.get("NUMBA_CPU_FEATURES", ""),
-        os.environ.get("NUMBA_OPT", ""),
+        *(os.environ.get(f"NUMBA_{name}", "") for name in ("CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "OPT")),
     ):
         digest.update(fact.encode() + b"\0")
     return digest.hexdigest()[:16]
@@ -66,34 +64,46 @@ def stamp(generated: bool) -> str:
 
 @once
 def folder(generated: bool) -> pathlib.Path | None:
-    """The stamped folder, or None (after one warning) if it cannot be used."""
+    """The stamped folder, or None if it cannot be used, which is said once."""
     path = config.cache_dir / stamp(generated)
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as err:
-        warnings.warn(
-            f"tapegrad's kernel cache {path} cannot be used ({err.strerror or err}); kernels are "
-            "compiled anew in each process. Set TAPEGRAD_CACHE_DIR to a folder that can be written.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        _warn_unusable(err.strerror or str(err))
         return None
     return path
 
 
 @once
-def _warn_damaged(path: pathlib.Path, reason: str) -> None:
+def _warn_unusable(reason: str) -> None:
     warnings.warn(
-        f"tapegrad's kernel cache holds a damaged file, {path} ({reason}); it is made anew.",
+        f"tapegrad's kernel cache {config.cache_dir} cannot be used ({reason}); kernels are "
+        "compiled anew in each process. Set TAPEGRAD_CACHE_DIR to a folder that can be written.",
         RuntimeWarning,
         stacklevel=2,
     )
 
 
+_damage: list[pathlib.Path] = []  # files that could not be used
+
+
+def _warn_damaged(path: pathlib.Path, reason: str) -> None:
+    _damage.append(path)
+    if len(_damage) == 1:
+        warnings.warn(
+            f"tapegrad's kernel cache holds a damaged file, {path} ({reason}); it is made anew, and so are others "
+            "without a further warning.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
 def _file(label: str, generated: bool) -> pathlib.Path | None:
     base = folder(generated)
+    if len(label) > 100:  # a user's function may have any name, a file may not
+        label = f"{label[:40]}-{hashlib.sha256(label.encode()).hexdigest()[:40]}"
     return None if base is None else base / f"{label}.bin"
 
 
@@ -114,13 +124,18 @@ def load(label: str, generated: bool) -> CompileResult | None:
     if hashlib.sha256(body).digest() != digest:
         _warn_damaged(path, "its checksum does not fit")
         return None
-    _start_runtime()
+    if b"NRT_" in body:
+        _start_runtime()
     return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(body))
 
 
 @once
 def _start_runtime() -> None:
-    """Make known the symbols of numba's runtime, which parallel loops refer to; compiling does it by itself."""
+    """Make known the symbols of numba's runtime; compiling does it by itself.
+
+    Parallel loops refer to them, and so do device functions that were not inlined. Unknown, they would be
+    called at address 0.
+    """
     rtsys.initialize(cpu_target.target_context)
 
 
@@ -133,6 +148,10 @@ def save(label: str, generated: bool, made: CompileResult) -> None:
     with contextlib.suppress(OSError):
         # Written aside and renamed, so that another process never reads a part.
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(body).digest() + body)
-        os.replace(temporary, path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(body).digest() + body)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise

@@ -225,6 +225,11 @@ def cast(x: Any, like: Scalar) -> Any:
     return x
 
 
+def constant(value: float, like: Scalar) -> Scalar:
+    """A number in the type of a Scalar."""
+    return like.emitter.assign(literal(value, like.char), like.char)
+
+
 def function(name: str) -> Callable[..., Scalar]:
     """The device function of scalar.py of that name, for use in formulas."""
 

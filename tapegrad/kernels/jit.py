@@ -132,7 +132,8 @@ _from_text: dict[str, Kernel] = {}
 
 def from_text(name: str, text: str, namespace: dict[str, Any], **flags: Any) -> Kernel:
     """A kernel from generated source text that defines the function ``name``."""
-    label = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    how = [f"{key}={sorted(value) if isinstance(value, set) else value}" for key, value in sorted(flags.items())]
+    label = f"{name}-{hashlib.sha256(' '.join([text, *how]).encode()).hexdigest()[:20]}"
     if label in _from_text:
         return _from_text[label]
     filename = f"<tapegrad kernel {label}>"

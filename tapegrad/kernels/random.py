@@ -302,7 +302,7 @@ def poisson(rate, out, key0, key1, offset, start, stop):
             out[i] = lam + np.nan
         elif lam < 10.0:
             limit, product, count, branch = math.exp(-lam), 1.0, -1, 0
-            while product > limit:
+            while branch == 0 or product > limit:
                 w0, w1, w2, w3 = philox(key0, key1, offset + i, branch)
                 branch += 1
                 product *= _open_f8(w0, w1)

@@ -71,7 +71,8 @@ def moments_rows(x, mean, m2, n, chunk, start, stop):
             inside = np.float64(q) - np.float64(lack) * np.float64(lack) / size
             delta = here - average
             count += size
-            average += delta * size / count
+            # Next to an infinite mean the difference means nothing; the mean stays infinite (or becomes NaN).
+            average += delta * size / count if delta - delta == 0.0 else here
             squares += inside + delta * delta * (np.float64(count - size) * size / count)
             at = end
         mean[r] = average
@@ -80,9 +81,9 @@ def moments_rows(x, mean, m2, n, chunk, start, stop):
 
 @kernel
 def moments_columns(x, mean, m2, scratch, n, inner, width, start, stop):
-    """mean of x[o, :, j] and the sum of squared deviations from it; the range counts tiles of ``width`` columns
+    """mean of x[o, :, j] and the sum of squared deviations from it; the range counts tiles of columns
 
-    ``scratch`` holds 3 * width float64 per tile: the sum, then the shift, the lack and the squares of a block.
+    ``scratch`` holds 3 * width float64 per tile: the shift, the lack and the squares of a block.
     """
     tiles = (inner + width - 1) // width
     for tile in range(start, stop):
@@ -113,8 +114,9 @@ def moments_columns(x, mean, m2, scratch, n, inner, width, start, stop):
             both = np.float64(k) * size / count
             for j in range(m):
                 rest = scratch[lack + j]
-                delta = scratch[shift + j] + rest / size - mean[to + j]
-                mean[to + j] += delta * weight
+                here = scratch[shift + j] + rest / size
+                delta = here - mean[to + j]
+                mean[to + j] += delta * weight if delta - delta == 0.0 else here
                 m2[to + j] += scratch[squares + j] - rest * rest / size + delta * delta * both
             k = end
 
@@ -162,7 +164,7 @@ def _deviate_rows(x, out, shift, lack, squares, base, inner, m, k, end):
 
 
 def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Flat means and sums of squared deviations, float64, of a contiguous array as (outer, n, inner), n > 0."""
+    """Flat float64 means and sums of squared deviations of a contiguous (outer, n, inner) array, n > 0."""
     outer, n, inner = sizes
     if inner == 1:
         chunk = n if n <= 2 * CHUNK else CHUNK

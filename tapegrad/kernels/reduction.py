@@ -36,6 +36,7 @@ BLOCK = 1024  # of a row, summed with reordering allowed: 16 terms per lane wher
 CHUNK = 65_536  # elements that are one unit of work for one thread
 WIDTH = 512  # columns that are summed side by side, so that their sums stay in the first cache
 UNROLL = 8  # rows that are combined before they meet the sums
+_COLUMN_SIZES = "n, inner, step, chunk, width, start, stop"
 _NARROW = 32  # with up to this many columns, neighbouring rows are laid side by side
 
 # Which zero is the larger one is left open: with -0 < 0 the comparison takes twice the time.
@@ -71,7 +72,7 @@ class Reduction:
         self._small: dict[tuple[bool, str, str], Callable[..., None]] = {}
 
     def kernel(self, shape: str, compute: str, chars: str) -> tuple[Kernel, tuple[str, ...]]:
-        """The kernel for "rows" or "columns" and element types (arrays, kept ones, out), and its signature."""
+        """The kernel for "rows" or "columns" and types of (arrays, kept ones, out), and its signature."""
         found = self._kernels.get((shape, compute, chars))
         if found is None:
             text, calls = self.source(shape, compute, chars)
@@ -101,7 +102,7 @@ class Reduction:
         numbers: Sequence[float] = (),
         compute: str | None = None,
     ) -> None:
-        """Fill ``out`` (outer * inner elements) from contiguous arrays of ``sizes`` (outer, n, inner), n > 0."""
+        """Fill ``out`` (outer * inner elements) from contiguous (outer, n, inner) arrays, n > 0."""
         outer, n, inner = sizes
         if not out.size:
             return
@@ -147,7 +148,7 @@ class Reduction:
     def _columns(
         self, arrays: Any, out: Any, sizes: tuple[int, int, int], kept: Any, given: list[Any], compute: str
     ) -> None:
-        outer, n, inner = sizes
+        _, n, inner = sizes
         if inner <= _NARROW and n * inner >= 16 * WIDTH and not kept:
             self._folded(arrays, out, sizes, WIDTH // inner, given, compute)
         else:
@@ -163,9 +164,9 @@ class Reduction:
         given: list[Any],
         compute: str,
     ) -> None:
-        """Columns, by tiles that lie side by side and by chunks that lie below each other; ``step`` apart per outer."""
+        """Columns, by tiles side by side and chunks below each other; ``step`` elements per outer index."""
         outer, n, inner = sizes
-        width = WIDTH if inner >= WIDTH else inner
+        width = min(WIDTH, inner)
         chunk = max(CHUNK // width, UNROLL)
         chunk = n if n <= 2 * chunk else chunk
         chunks = -(-n // chunk)
@@ -182,7 +183,7 @@ class Reduction:
     def _folded(
         self, arrays: Any, out: Any, sizes: tuple[int, int, int], fold: int, given: list[Any], compute: str
     ) -> None:
-        """Few columns: ``fold`` rows at a time are seen as one long row, whose parts are combined at the end."""
+        """Few columns: ``fold`` rows at a time are seen as one; its parts are combined at the end."""
         outer, n, inner = sizes
         rows, left = divmod(n, fold)
         wide = self.wide(compute)
@@ -297,9 +298,7 @@ class Reduction:
         numbers = "".join(f"{n}, " for n in self.numbers)
         add = self.combine == "add"
         results = "parts, out" if add else "out"
-        lines = [
-            f"def {self.name}_columns({inputs}, {results}, {numbers}n, inner, step, chunk, width, start, stop):"
-        ]
+        lines = [f"def {self.name}_columns({inputs}, {results}, {numbers}{_COLUMN_SIZES}):"]
         lines += ["    " + h for h in head]
         lines += ["    tiles = (inner + width - 1) // width", "    chunks = (n + chunk - 1) // chunk"]
         lines += [

@@ -14,15 +14,6 @@ from . import scalar
 from .scalar_bits import device
 
 
-def _both(name, fn):
-    """NAME_f8, and NAME_f4 by way of it."""
-    f8 = globals()[f"{name}_f8"] = device(fn)
-    if name in ("polygamma", "zeta"):
-        globals()[f"{name}_f4"] = device(lambda n, x: np.float32(f8(np.float64(n), np.float64(x))))
-    else:
-        globals()[f"{name}_f4"] = device(lambda x: np.float32(f8(np.float64(x))))
-
-
 @device
 def _erfcx(x):
     """exp(x^2) erfc(x) for x >= 0"""
@@ -38,7 +29,7 @@ def _erfcx(x):
 
 
 @device
-def erfcx_any(x):
+def erfcx_f8(x):
     """exp(x^2) erfc(x)"""
     if x >= 0.0:
         return _erfcx(x)
@@ -48,8 +39,10 @@ def erfcx_any(x):
 
 
 @device
-def log_ndtr_any(x):
+def log_ndtr_f8(x):
     """log of the normal distribution function"""
+    if x != x:
+        return x
     t = x * 0.7071067811865476
     if x < -1.0:
         return math.log(0.5 * _erfcx(-t)) - t * t
@@ -57,7 +50,7 @@ def log_ndtr_any(x):
 
 
 @device
-def ndtri_any(p):
+def ndtri_f8(p):
     """x with P(X < x) = p for a normal X"""
     if not 0.0 < p < 1.0:
         return -math.inf if p == 0.0 else math.inf if p == 1.0 else math.nan
@@ -68,7 +61,7 @@ def ndtri_any(p):
     # Newton's method on the logarithm, which is concave: from the left it cannot overshoot.
     x = -math.sqrt(-2.0 * goal)
     for _ in range(12):
-        step = (log_ndtr_any(x) - goal) * _erfcx(-x * 0.7071067811865476) * 1.2533141373155001
+        step = (log_ndtr_f8(x) - goal) * _erfcx(-x * 0.7071067811865476) * 1.2533141373155001
         x -= step
         if abs(step) < 1e-16 * (1.0 + abs(x)):
             break
@@ -91,6 +84,18 @@ def _bessel_scaled(x, order):
         term *= -(mu - (2.0 * k - 1.0) ** 2) / (k * 8.0 * x)
         k += 1.0
     return total / math.sqrt(6.283185307179586 * x)
+
+
+@device
+def i0e_f8(x):
+    """exp(-abs(x)) I0(x)"""
+    return _bessel_scaled(abs(x), 0.0) if x == x else x
+
+
+@device
+def i1e_f8(x):
+    """exp(-abs(x)) I1(x)"""
+    return math.copysign(_bessel_scaled(abs(x), 1.0), x) if x == x else x
 
 
 @device
@@ -123,7 +128,7 @@ def hurwitz_zeta(s, q):
 
 
 @device
-def zeta_any(s, q):
+def zeta_f8(s, q):
     """hurwitz_zeta for any s and q"""
     if s == 1.0:
         return math.inf
@@ -133,7 +138,7 @@ def zeta_any(s, q):
 
 
 @device
-def polygamma_any(n, x):
+def polygamma_f8(n, x):
     """the n-th derivative of digamma"""
     if n == 0.0:
         return scalar.digamma_f8(x)
@@ -152,10 +157,15 @@ def log_add(a, b):
     return top + scalar.log1p_f8(scalar.exp_f8(min(a, b) - top))
 
 
-_both("erfcx", lambda x: erfcx_any(x))
-_both("log_ndtr", lambda x: log_ndtr_any(x) if x == x else x)
-_both("ndtri", lambda p: ndtri_any(p))
-_both("i0e", lambda x: _bessel_scaled(abs(x), 0.0) if x == x else x)
-_both("i1e", lambda x: math.copysign(_bessel_scaled(abs(x), 1.0), x) if x == x else x)
-_both("polygamma", lambda n, x: polygamma_any(n, x))
-_both("zeta", lambda s, q: zeta_any(s, q))
+def _narrow(fn):
+    """A function of one float32 by way of the one for float64."""
+    return device(lambda x: np.float32(fn(np.float64(x))))
+
+
+def _narrow_two(fn):
+    return device(lambda x, y: np.float32(fn(np.float64(x), np.float64(y))))
+
+
+erfcx_f4, ndtri_f4, log_ndtr_f4 = _narrow(erfcx_f8), _narrow(ndtri_f8), _narrow(log_ndtr_f8)
+i0e_f4, i1e_f4 = _narrow(i0e_f8), _narrow(i1e_f8)
+zeta_f4, polygamma_f4 = _narrow_two(zeta_f8), _narrow_two(polygamma_f8)

@@ -117,7 +117,7 @@ _extremum: dict[str, Kernel] = {}
 def extremum(
     which: str, x: np.ndarray, values: np.ndarray, places: np.ndarray, sizes: tuple[int, int, int]
 ) -> None:
-    """The "max" or "min" so far and the last place where it was met; the first NaN stays, at its last place."""
+    """The "max" or "min" so far and the last place where it was met; a NaN stays."""
     kernel = _extremum.get(which)
     if kernel is None:
         text = _EXTREMUM.format(which=which, sign={"max": ">", "min": "<"}[which]).lstrip()

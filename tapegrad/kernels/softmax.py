@@ -100,12 +100,16 @@ def _rows(exp, log, tag):
             first = end
         return total
 
-    def softmax_rows(x, y, n, start, stop):
-        """y[r] = exp(x[r]) / sum of exp(x[r]); the range counts rows"""
+    def softmax_rows(x, y, n, safe, start, stop):
+        """y[r] = exp(x[r]) / sum of exp(x[r]), and 0 for a row of -inf if ``safe``; the range counts rows"""
         for r in range(start, stop):
             first = r * n
             last = first + n
             top = _top(x, first, last)
+            if safe and top == -np.inf:
+                for i in range(first, last):
+                    y[i] = 0.0
+                continue
             total = 0.0
             at = first
             while at < last:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import functional as functional
 from . import init as init
+from . import modules as modules
 from . import parameter as parameter
 from . import utils as utils
 from .containers import ModuleDict as ModuleDict

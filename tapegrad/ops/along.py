@@ -54,7 +54,7 @@ def _write(out: np.ndarray, index: np.ndarray, values: np.ndarray, dim: int, nam
         _write(out.reshape(1), index.reshape(-1), np.broadcast_to(values, index.shape).reshape(-1), 0, name)
         return
     target = _cropped(out, index, dim)
-    char = out.dtype.char
+    char: str = out.dtype.char
     work = "f" if char == "e" else "B" if char == "?" else char
     if name == "put":
         work = char
@@ -83,25 +83,25 @@ def _add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) ->
 
 
 @direct_op(
-    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim),
+    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim),  # type: ignore[has-type]
     name="gather",
     node_name="GatherBackward0",
 )
-def take_along(x, index, *, dim):
+def take_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
     """The elements that the index names, one per element of the index."""
     return taken_along(x, index, dim)
 
 
 @direct_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along")
-def add_along(g, index, *, shape, dim):
+def add_along(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Zeros of a shape, with the elements of ``g`` added where the index says."""
     out = np.zeros(shape, g.dtype)
     _add(out, index, g, dim=dim)
     return out
 
 
-@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along")
-def clear_along(x, index, *, dim):
+@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along")  # type: ignore[has-type]
+def clear_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
     """x with zeros where the index says."""
     out = x.copy(order="C")
     _put(out, index, np.zeros((), x.dtype), dim=dim)
@@ -114,7 +114,7 @@ def clear_along(x, index, *, dim):
     name="scatter",
     node_name="ScatterBackward0",
 )
-def put_along(x, index, values, *, dim):
+def put_along(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> np.ndarray:
     """x with ``values`` (broadcast to the index) where the index says; the last one wins."""
     out = x.copy(order="C")
     _put(out, index, values, dim=dim)
@@ -127,7 +127,7 @@ def put_along(x, index, values, *, dim):
     name="scatter_add",
     node_name="ScatterAddBackward0",
 )
-def put_along_adding(x, index, values, *, dim):
+def put_along_adding(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> np.ndarray:
     """x with ``values`` (broadcast to the index) added where the index says."""
     out = x.copy(order="C")
     _add(out, index, values, dim=dim)
@@ -147,7 +147,9 @@ def _extreme_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -
 
 
 @kernel_op(all=_extreme_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")
-def extreme_along(x, index, values, *, dim, largest):
+def extreme_along(
+    x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, largest: bool
+) -> np.ndarray:
     """The largest (or smallest) of each element and of the values that the index sends there."""
     out = x.copy(order="C")
     _write(out, index, values, dim, "max" if largest else "min")
@@ -173,7 +175,7 @@ def _product_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -
 
 
 @kernel_op(all=_product_rule, name="scatter_reduce_prod", node_name="ScatterReduceBackward0")
-def product_along(x, index, values, *, dim):
+def product_along(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> np.ndarray:
     """Each element times the values that the index sends there."""
     out = x.copy(order="C")
     _write(out, index, values, dim, "multiply")

@@ -1,7 +1,7 @@
 """The dimensions that a reduction runs over: shapes before and after, and how they lie in memory.
 
-Kernels reduce the middle of contiguous (outer, n, inner) arrays. Whatever a tensor's layout, it is brought to that
-form with as little copying as possible: dimensions that a view has permuted are taken in the
+Kernels reduce the middle of contiguous (outer, n, inner) arrays. Whatever a tensor's layout, it is
+brought to that form with as little copying as possible: dimensions that a view has permuted are taken in the
 order of memory, broadcast ones are visited once, and those that are not neighbours are reduced in stages.
 """
 
@@ -123,7 +123,7 @@ def run_sizes(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[tuple[int,
 def reduced(
     reduction: Any, x: np.ndarray, dims: Sequence[int], dtype: Any, numbers: tuple[float, ...] = ()
 ) -> np.ndarray:
-    """A reduction of kernels/reduction.py over dims of a floating array with elements, in the shape of what is left."""
+    """A reduction of kernels/reduction.py over dims of a non-empty floating array, in the shape left."""
     if not x.flags.c_contiguous:
         return _reduced_strided(reduction, x, dims, dtype, numbers)
     left = tuple([n for d, n in enumerate(x.shape) if d not in dims])
@@ -165,8 +165,8 @@ def _reduced_strided(
 
 def in_memory_order(
     x: np.ndarray, dims: Sequence[int]
-) -> tuple[np.ndarray, tuple[int, ...], Callable[[Any], Any]]:
-    """A contiguous array with the elements of x, the place of dims in it, and what undoes the order on a result."""
+) -> tuple[np.ndarray, tuple[int, ...], Callable[[np.ndarray], np.ndarray]]:
+    """A contiguous array of the elements of x, the place of dims in it, and what undoes the order."""
     order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
     y = x.transpose(order)
     if not y.flags.c_contiguous:

@@ -1,4 +1,4 @@
-"""Functions of two and three operands beyond plain arithmetic: lerp, addcmul, addcdiv, logaddexp, xlogy, ..."""
+"""Functions of two and three operands beyond plain arithmetic: lerp, addcmul, logaddexp, xlogy, ..."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def _check_lerp(input: Any, end: Any, weight: Any) -> None:
             raise TypeError(f"lerp(): argument 'end' (position 2) must be Tensor, not {type(x).__name__}")
         if isinstance(x, Value) and x._array.dtype != input._array.dtype:
             raise RuntimeError(
-                f"expected dtype {input._array.dtype} for `{name}` but got dtype {x._array.dtype}; lerp does not convert"
+                f"expected dtype {input._array.dtype} for `{name}` but got dtype {x._array.dtype}; "
+                "lerp does not convert"
             )
     _refuse_integers("lerp_kernel", input)
 
@@ -104,6 +105,8 @@ def plus_quotient(input, tensor1, tensor2, *, value):
 
 def _scale(value: Any, *tensors: Any) -> Any:
     """A factor that does not change the type: for integers it is cut to a whole number, as in PyTorch."""
+    if all(isinstance(x, Value) and x._array.dtype.char == "?" for x in tensors):
+        raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'; convert with .int() first")
     floating = any(isinstance(x, Value) and x._array.dtype.kind == "f" for x in tensors)
     return value if floating else int(value)
 
@@ -116,8 +119,8 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
 def _check_addcdiv(tensor1: Any, tensor2: Any) -> None:
     if all(isinstance(x, Value) and x._array.dtype.kind != "f" for x in (tensor1, tensor2)):
         raise RuntimeError(
-            "Integer division with addcdiv is no longer supported: use input + value * trunc(tensor1 / tensor2) for the "
-            "division of whole numbers, or convert with .float()"
+            "Integer division with addcdiv is no longer supported: use input + value * trunc(tensor1 / "
+            "tensor2) to divide whole numbers, or convert with .float()"
         )
 
 

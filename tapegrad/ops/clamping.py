@@ -14,6 +14,7 @@ from ..kernels import formula
 from ..kernels.formula import Scalar, select
 from ..tape import Value
 from .arithmetic import clamp_both, clamp_high, clamp_low, where
+from .dims import refuse_bools
 from .inplace import elementwise_inplace
 from .maths import abs, round_even
 from .out import into
@@ -130,6 +131,8 @@ def _scale(input: Any, decimals: int) -> dict[str, float]:
 
 def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to a whole number, or to ``decimals`` places; halves go to the even neighbour."""
+    if isinstance(input, Value):
+        refuse_bools(input._array, "round_vml")
     if not decimals:
         return round_even(input, out=out)
     return rounded(input, out=out, **_scale(input, decimals))

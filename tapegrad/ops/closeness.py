@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..fastpath import elementwise
 from ..kernels import formula
-from ..kernels.formula import Scalar
+from ..kernels.formula import Scalar, constant
 from ..tape import Value
 from .convert import to_dtype
 from .inplace import elementwise_inplace
@@ -71,7 +71,7 @@ def is_nonzero(input: Any) -> bool:
 def signbit(input):
     """Whether the sign is minus, also that of -0."""
     if type(input) is Scalar and input.char in "fd":
-        return _copysign(input * 0 + 1, input) < 0
+        return _copysign(constant(1.0, input), input) < 0
     return input != input if type(input) is Scalar and input.char in "?B" else input < 0
 
 

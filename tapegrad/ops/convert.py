@@ -30,7 +30,9 @@ def copied_into(input, src):
 @kernel_op(input=lambda g: g * 0, value=lambda g: g, name="fill")
 def filled(input, value, *, number):
     """One value everywhere."""
-    return np.broadcast_to(np.asarray(number if value is None else value), input.shape)
+    with np.errstate(all="ignore"):
+        one = np.asarray(number if value is None else value).astype(input.dtype)
+    return np.broadcast_to(one, input.shape)
 
 
 def to_dtype(input: Any, dtype: dtypes.dtype, copy: bool = False) -> Any:

@@ -13,7 +13,7 @@ from ..op import kernel_op
 from ..tape import Value
 from .axes import widened
 from .convert import to_dtype
-from .dims import wrap_dim
+from .dims import refuse_bools, wrap_dim
 from .out import into
 
 __all__ = [
@@ -78,24 +78,24 @@ def searchsorted(
         )
     if s.ndim > 1 and (v.ndim != s.ndim or v.shape[:-1] != s.shape[:-1]):
         raise RuntimeError(
-            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
-            f"input value tensor must match, but we got boundaries tensor {list(s.shape)} and input value tensor {list(v.shape)}"
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(s.shape)} and input value tensor {list(v.shape)}"
         )
-    if isinstance(input, Value) and s.dtype != v.dtype:
-        raise RuntimeError(
-            "searchsorted(): input value tensor and boundary tensor should have same dtype, but got boundary tensor "
-            f"{dtypes.of(s)} and input value tensor {dtypes.of(v)}; convert one of them"
-        )
+    if s.dtype != v.dtype:
+        to = dtypes.promote_types(dtypes.of(s), dtypes.of(v))
+        sorted_sequence, values = to_dtype(sorted_sequence, to), to_dtype(values, to)
     if sorter is not None:
         order = sorter._array
         if order.dtype != np.int64 or order.shape != s.shape:
             raise RuntimeError(
-                f"searchsorted(): sorter must be int64 and have the shape of the boundaries {list(s.shape)}, got {order.dtype} "
-                f"{list(order.shape)}"
+                f"searchsorted(): sorter must be int64 and have the shape of the boundaries {list(s.shape)}, "
+                f"got {order.dtype} {list(order.shape)}"
             )
         if order.size and not (order.min() >= 0 and order.max() < s.shape[-1]):
             raise RuntimeError("searchsorted(): sorter index out of range")
-        sorted_sequence = sorted_sequence._make(np.take_along_axis(s, order, -1))
+        ordered = np.take_along_axis(sorted_sequence._array, order, -1)
+        sorted_sequence = sorted_sequence._make(ordered)
     dtype = np.dtype(np.int32 if out_int32 else np.int64)
     return into(
         _searched(sorted_sequence, values, right=right or side == "right", dtype=dtype), out, "searchsorted"
@@ -125,12 +125,14 @@ def _member(elements, tests, *, invert):
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
 ) -> Any:
-    """Whether each of ``elements`` is among ``test_elements`` (or is not, with ``invert``); one may be a number."""
+    """Whether each of ``elements`` is among ``test_elements`` (``invert``: is not); one may be a number."""
     if not isinstance(elements, Value) and not isinstance(test_elements, Value):
         raise TypeError("isin(): one of elements and test_elements must be a tensor")
     a = elements if isinstance(elements, Value) else test_elements._make(np.asarray(elements))
     b = test_elements if isinstance(test_elements, Value) else elements._make(np.asarray(test_elements))
     to = dtypes.promote_types(dtypes.of(a._array), dtypes.of(b._array))
+    if to is dtypes.bool_:
+        raise RuntimeError("Unsupported input type encountered for isin(): Bool")
     return into(_member(to_dtype(a, to), to_dtype(b, to), invert=bool(invert)), out, "isin")
 
 
@@ -154,7 +156,7 @@ def unique(
 ) -> Any:
     """The distinct elements in order (or the distinct slices along a dimension), with what is asked for.
 
-    ``return_inverse`` adds where each element went, ``return_counts`` how often each is met. Not differentiable.
+    ``return_inverse`` adds where each element went, ``return_counts`` how often each is met.
     """
     x = input._array
     if dim is None:
@@ -178,7 +180,7 @@ def _refuse_empty(x: np.ndarray, dim: int, name: str) -> None:
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of each run of equal elements (or of equal slices along a dimension), with what is asked for."""
+    """The first of each run of equal elements (or equal slices along a dimension), with what is asked for."""
     x = input._array
     d = 0 if dim is None else wrap_dim(dim, x.ndim)
     lanes = x.reshape(-1) if dim is None or not x.ndim else np.moveaxis(x, d, 0)
@@ -212,13 +214,15 @@ def _bins(x, weights, *, minlength):
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number 0, 1, 2, ... is met in a 1-d tensor of integers, or the sum of its weights."""
     x = input._array
+    refuse_bools(x, "bincount")
     if minlength < 0:
         raise RuntimeError(f"minlength should be >= 0, got {minlength}")
     if x.ndim != 1 or x.dtype.kind not in "iu" or (x.size and x.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights._array.shape != x.shape:
         raise RuntimeError(
-            f"weights should be 1-d and have the same length as input: {list(weights._array.shape)} and {list(x.shape)}"
+            "weights should be 1-d and have the same length as input: "
+            f"{list(weights._array.shape)} and {list(x.shape)}"
         )
     return _bins(input, weights, minlength=int(minlength))
 
@@ -232,7 +236,7 @@ def _histogram(x, *, bins, low, high):
 
 
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
-    """How many elements fall into each of ``bins`` equal bins from min to max (of the data, if both are equal)."""
+    """How many elements fall into each of ``bins`` equal bins from min to max (of the data, if equal)."""
     x = input._array
     if x.dtype.kind != "f":
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{dtypes.of(x).short}'")

@@ -29,7 +29,8 @@ def _weights(w: Any, observations: int, floating: bool, name: str) -> Any:
         raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {x.dtype} dtype")
     if x.size != observations:
         raise RuntimeError(
-            f"cov(): expected {name} to have the same numel as there are observations in the input but got {x.size} != {observations}"
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{x.size} != {observations}"
         )
     if x.size and (x < 0).any():
         raise RuntimeError(f"cov(): {name} cannot be negative")
@@ -37,10 +38,11 @@ def _weights(w: Any, observations: int, floating: bool, name: str) -> Any:
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """Covariances of the rows of ``input`` (variables) over its columns (observations), which may be weighted."""
+    """Covariances of the rows of ``input`` (variables) over its columns (observations), weighted or not."""
     if input._array.ndim > 2:
         raise RuntimeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions"
+            "cov(): expected input to have two or fewer dimensions but got an input with "
+            f"{input._array.ndim} dimensions"
         )
     if input._array.dtype.char == "?":
         raise RuntimeError("cov(): bool dtype is not supported for input")
@@ -67,7 +69,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         freedom = clamp(freedom, min=0)
     if (freedom if isinstance(freedom, int) else freedom._array) <= 0:
         warnings.warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+            "observations.",
             UserWarning,
             stacklevel=2,
         )
@@ -80,7 +83,8 @@ def corrcoef(input: Any) -> Any:
     """Correlation coefficients of the rows of ``input`` over its columns."""
     if input._array.ndim > 2:
         raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions"
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input._array.ndim} dimensions"
         )
     c = cov(input)
     if not c._array.ndim:

@@ -34,6 +34,12 @@ def wrap_dims(dims: Any, rank: int, *, empty_is_all: bool = True) -> tuple[int, 
     return tuple(wrapped) if rank else ()
 
 
+def refuse_bools(array: Any, name: str) -> None:
+    """NotImplementedError for an array of bools."""
+    if array.dtype.char == "?":
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'; convert with .int() first")
+
+
 def shape_args(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
     """A shape given as several ints or as one sequence."""
     if len(args) == 1 and isinstance(args[0], (tuple, list)):

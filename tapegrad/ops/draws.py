@@ -27,7 +27,9 @@ def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: 
         key = (kernel.label, out.dtype.char)
         entry = _entries.get(key)
         if entry is None:
-            entry = _entries[key] = kernel.entry((*kernels.jit.signature(args), "int", "int"))
+            kind = "int" if type(a) is int else "float"
+            chars = (out.dtype.char, *["int"] * 4, kind, kind, "int", "int")
+            entry = _entries[key] = kernel.entry(chars)
         entry(*args, 0, blocks)
     else:
         launch(kernel, args, blocks, 2 * n)
@@ -40,7 +42,7 @@ def uniform(
     if dtype.char == "e":
         # In steps of 2**-11, since rounding a finer number could give 1.
         unit = np.floor(uniform(shape, np.dtype("f"), generator) * 2048) * np.float32(2**-11)
-        return (unit * np.float32(high - low) + np.float32(low)).astype(dtype)
+        return (unit * np.float32(high - low) + np.float32(low)).astype(dtype)  # type: ignore[no-any-return]
     return fill_uniform(np.empty(shape, dtype), generator, low, high)
 
 
@@ -134,12 +136,12 @@ def poisson(rate: np.ndarray, generator: Generator) -> np.ndarray:
 
 def exponential(shape: tuple[int, ...], generator: Generator, lambd: float) -> np.ndarray:
     """Exponential with rate lambd, float64."""
-    return -np.log(unit(shape, generator)) / lambd
+    return -np.log(unit(shape, generator)) / lambd  # type: ignore[no-any-return]
 
 
 def geometric(shape: tuple[int, ...], generator: Generator, p: float) -> np.ndarray:
     """The number of trials up to the first success, float64."""
-    return np.ceil(np.log(unit(shape, generator)) / math.log1p(-p))
+    return np.ceil(np.log(unit(shape, generator)) / math.log1p(-p))  # type: ignore[no-any-return]
 
 
 def cauchy(shape: tuple[int, ...], generator: Generator, median: float, sigma: float) -> np.ndarray:
@@ -175,4 +177,4 @@ def dropped(
         hyper = np.array([scale, shift, fill], x.dtype)
         args = (x, out, x.size, draw.key0, draw.key1, draw.offset, round(p * 2.0**32), hyper)
         launch(kernels.random.dropout, args, x.size // 4 + 1, 2 * x.size)
-    return out.astype(np.float16) if half else out
+    return out.astype(np.float16) if half else out  # type: ignore[no-any-return]

@@ -10,10 +10,12 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from ..op import kernel_op
 from . import draws
 from .arithmetic import mul
-from .generator import default_generator
+from .generator import Draw, default_generator
 from .inplace import kernel_inplace
 
 __all__ = [
@@ -32,13 +34,15 @@ _ALPHA = 1.7580993408473766
 
 
 @kernel_op(
-    x=lambda g, draw, p, inner, scale: dropped(
+    x=lambda g, draw, p, inner, scale: dropped(  # type: ignore[has-type]
         g, draw=draw, p=p, inner=inner, scale=scale, shift=0.0, fill=0.0
     ),
     name="dropout",
     node_name="MulBackward0",
 )
-def dropped(x, *, draw, p, inner, scale, shift, fill):
+def dropped(
+    x: np.ndarray, *, draw: Draw, p: float, inner: int, scale: float, shift: float, fill: float
+) -> np.ndarray:
     """scale * x + shift with probability 1 - p, else fill; ``inner`` neighbours share their fate."""
     return draws.dropped(x, draw, p, inner, scale, shift, fill)
 

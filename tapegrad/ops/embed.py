@@ -32,22 +32,24 @@ def _factors(index: np.ndarray, padding: int, by_frequency: bool, dtype: np.dtyp
     weight=lambda g, index, weight_shape, padding, by_frequency: (
         add_rows(g, index, shape=weight_shape, dim=0, span=1)
         if padding < 0 and not by_frequency
-        else add_weighted(g, index, shape=weight_shape, padding=padding, by_frequency=by_frequency)
+        else add_weighted(g, index, shape=weight_shape, padding=padding, by_frequency=by_frequency)  # type: ignore[has-type]
     ),
     name="embedding",
 )
-def looked_up(weight, index, *, padding, by_frequency):
+def looked_up(weight: np.ndarray, index: np.ndarray, *, padding: int, by_frequency: bool) -> np.ndarray:
     """The rows of the table that the index names."""
     return taken(weight, index, 0, 1)
 
 
 @direct_op(
-    g=lambda g, index, padding, by_frequency: take_weighted(
+    g=lambda g, index, padding, by_frequency: take_weighted(  # type: ignore[has-type]
         g, index, padding=padding, by_frequency=by_frequency
     ),
     name="embedding_dense_backward",
 )
-def add_weighted(g, index, *, shape, padding, by_frequency):
+def add_weighted(
+    g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], padding: int, by_frequency: bool
+) -> np.ndarray:
     """Rows added up where the index says; none at ``padding``, each divided by how often its index occurs."""
     out = np.zeros(shape, g.dtype)
     add(out, index, g * _factors(index, padding, by_frequency, g.dtype), dim=0, span=1)
@@ -60,9 +62,9 @@ def add_weighted(g, index, *, shape, padding, by_frequency):
     ),
     name="take_weighted",
 )
-def take_weighted(x, index, *, padding, by_frequency):
+def take_weighted(x: np.ndarray, index: np.ndarray, *, padding: int, by_frequency: bool) -> np.ndarray:
     """The adjoint of add_weighted."""
-    return taken(x, index, 0, 1) * _factors(index, padding, by_frequency, x.dtype)
+    return taken(x, index, 0, 1) * _factors(index, padding, by_frequency, x.dtype)  # type: ignore[no-any-return]
 
 
 def _numbers(input: Any, n: int) -> Any:

@@ -13,7 +13,7 @@ from ..tape import Value
 from .along import add_along
 from .arithmetic import div, maximum, minimum, where
 from .axes import kept, lane, numpy_names, spread, widened
-from .dims import wrap_dim
+from .dims import refuse_bools, wrap_dim
 from .out import into
 from .reduce import sum as total
 from .reducing import ReduceOp, plan, reduce_floats, reduce_op
@@ -50,7 +50,7 @@ def _extremum(which: str) -> Any:
     return forward
 
 
-_RULE = {"x": lambda g, x, out, dims: shared(g, x, out, dims)}
+_RULE = {"x": shared}
 largest = ReduceOp(_extremum("max"), _RULE, "MaxBackward1", "max")
 smallest = ReduceOp(_extremum("min"), _RULE, "MinBackward1", "min")
 largest_over = ReduceOp(_extremum("max"), _RULE, "AmaxBackward0", "amax")
@@ -149,12 +149,13 @@ def _face(input: Any, dim: Any, keepdim: bool, other: Any, out: Any, name: str) 
             raise TypeError(f"{name}(): keepdim needs a dim")
         if not x.size:
             raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                "reduction dim with the 'dim' argument."
             )
         return into(whole(input, dims=tuple(range(x.ndim)), shape=()), out, name)
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
         raise TypeError(
-            f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; for several dimensions use a{name}()"
+            f"{name}(): argument 'dim' must be int, not {type(dim).__name__}; a{name}() takes several"
         )
     d = dim_with_elements(x, dim, name)
     return into_pair(along(input, dim=d, shape=plan(x.shape, d, keepdim).shape), out, name)
@@ -162,13 +163,13 @@ def _face(input: Any, dim: Any, keepdim: bool, other: Any, out: Any, name: str) 
 
 @numpy_names
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
-    """The largest element; or with ``dim`` (values, indices) along it; or with a tensor the larger of each two."""
+    """The largest element; with ``dim`` (values, indices) along it; with a tensor the larger of each."""
     return _face(input, dim, keepdim, other, out, "max")
 
 
 @numpy_names
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
-    """The smallest element; or with ``dim`` (values, indices) along it; or with a tensor the smaller of each two."""
+    """The smallest element; with ``dim`` (values, indices) along it; with a tensor the smaller of each."""
     return _face(input, dim, keepdim, other, out, "min")
 
 
@@ -176,7 +177,8 @@ def _some_elements(x: np.ndarray, dims: tuple[int, ...], given: Any, name: str) 
     if not x.size:
         if given is None or given == ():
             raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                "reduction dim with the 'dim' argument."
             )
         for d in dims:
             if not x.shape[d]:
@@ -218,8 +220,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: A
 
 def _arg_face(op: Any, input: Any, dim: Any, keepdim: bool, out: Any, name: str) -> Any:
     x = input._array
-    if x.dtype.char == "?":
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtypes.of(x).short}'")
+    refuse_bools(x, name)
     if dim is None:
         if not x.size:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -233,13 +234,13 @@ def _arg_face(op: Any, input: Any, dim: Any, keepdim: bool, out: Any, name: str)
 
 @numpy_names
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The index of the largest element: in the flattened tensor, or along a dimension; the first of equal ones."""
+    """The index of the (first) largest element: in the flattened tensor, or along a dimension."""
     return _arg_face(place_of_largest, input, dim, keepdim, out, "argmax")
 
 
 @numpy_names
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The index of the smallest element: in the flattened tensor, or along a dimension; the first of equal ones."""
+    """The index of the (first) smallest element: in the flattened tensor, or along a dimension."""
     return _arg_face(place_of_smallest, input, dim, keepdim, out, "argmin")
 
 

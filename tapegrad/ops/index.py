@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import dtypes
 from ..modes import modes
-from ..op import Rule, check_inplace, view_op
+from ..op import check_inplace, view_op
 from ..tape import Value
 from .inplace import kernel_inplace
 from .keys import (
@@ -28,7 +28,7 @@ from .keys import (
     zero_dim,
 )
 from .numbers import element, is_number
-from .rows import fill_where, put_rows, put_rows_adding, take_rows
+from .rows import fill_where, put, put_rows, put_rows_adding, take_rows
 from .shape import as_selected, as_view, place
 
 __all__ = ["index_put"]
@@ -41,11 +41,11 @@ def _window(name: str) -> Any:
         return place(g, shape=x_shape, steps=((_WINDOWS[name], {"key": key}),))
 
     def forward(x: np.ndarray, *, key: tuple[Any, ...]) -> np.ndarray:
-        """Ints, slices, None and one Ellipsis."""
-        return x[key]  # the Ellipsis makes NumPy give a 0-d view instead of a number
+        """Ints, slices, None and one Ellipsis, which makes NumPy give a 0-d view instead of a number."""
+        return x[key]  # type: ignore[no-any-return]
 
     forward.__name__ = name
-    return view_op(Rule(rule, ("g", "x_shape", "key")), node_name=f"{name.capitalize()}Backward0")(forward)
+    return view_op(rule, node_name=f"{name.capitalize()}Backward0")(forward)
 
 
 _WINDOWS: dict[str, Any] = {name: _window(name) for name in ("slice", "select", "unsqueeze", "alias")}
@@ -190,7 +190,7 @@ def _write(self: Any, basic: list[Any], picks: Picks | None, value: Any) -> None
             given = _checked(x, value, _rows_shape(x, index, dim, span), picks)._array
         if np.may_share_memory(given, array):
             given = given.copy()
-        put_rows.update(x._array, index, given, dim=dim, span=span)
+        put(x._array, index, given, dim=dim, span=span)
     self._bump("__setitem__")
 
 

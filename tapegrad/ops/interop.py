@@ -104,7 +104,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     first = next(x for x in inputs if isinstance(x, Value))
     if method != "__call__" or kwargs:
         raise TypeError(f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs) or 'these arguments'} cannot be applied to a tensor; use tapegrad's functions, or tensor.detach().numpy()")
-    tensors = [x if isinstance(x, (Value, int, float)) else from_numpy(np.ascontiguousarray(x), first._result) for x in inputs]
+    tensors = [x if isinstance(x, (Value, int, float)) else first._make(to_array(x)) for x in inputs]
     lead = tensors[0]
     if not isinstance(lead, Value):
         lead = first._make(np.asarray(lead, dtype=dtypes.result_type([lead, first]).numpy))

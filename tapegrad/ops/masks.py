@@ -29,7 +29,7 @@ __all__ = ["argwhere", "masked_fill", "masked_scatter", "masked_select", "nonzer
     input=lambda g, mask: arithmetic.where(mask, 0.0, g),
     value=lambda g, mask: arithmetic.where(mask, g, 0.0),
 )
-def filled_where(input, mask, value):
+def filled_where(input: Any, mask: Any, value: Any) -> Any:
     """value where the mask holds, else input."""
     if isinstance(mask, (bool, int)):
         return value if mask else input

@@ -120,8 +120,8 @@ def _run(op: KernelOp, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
     dims, shape, count = plan(x.shape, dim, keepdim)
     if count <= correction and math.prod(shape):
         warnings.warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-            f"numel divided by output numel).",
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
             UserWarning,
             stacklevel=3,
         )

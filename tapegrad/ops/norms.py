@@ -21,7 +21,7 @@ __all__ = ["cdist", "dist", "norm"]
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
 ) -> Any:
-    """The p-norm of all elements or over dimensions; "fro" is the 2-norm, "nuc" the sum of the singular values."""
+    """The p-norm of all elements or over dimensions; "fro" means 2, "nuc" the sum of singular values."""
     if isinstance(p, str):
         if p == "nuc":
             return nuclear_norm(input, (-2, -1) if dim is None else dim, keepdim, out=out)

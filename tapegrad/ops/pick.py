@@ -35,7 +35,7 @@ def _list(index: Any, name: str, error: type[Exception] = RuntimeError) -> np.nd
     array = index._array
     if array.dtype.char not in "li":
         raise error(f"{name}(): Expected dtype int32/int64 for index but got: {dtypes.of(array).short}")
-    return array.astype(np.int64, copy=False)
+    return array.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
 def _vector(index: np.ndarray, name: str) -> np.ndarray:
@@ -269,8 +269,8 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
                 "elements."
             )
         if low < 0:
-            return np.where(array < 0, array + n, array)
-    return array
+            return np.where(array < 0, array + n, array)  # type: ignore[no-any-return]
+    return array  # type: ignore[no-any-return]
 
 
 def take(input: Any, index: Any, *, out: Any = None) -> Any:
@@ -324,7 +324,7 @@ def _repeats(repeats: Any) -> np.ndarray:
         )
     if array.size and array.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    return array.reshape(-1)
+    return array.reshape(-1)  # type: ignore[no-any-return]
 
 
 def repeat_interleave(

@@ -22,7 +22,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @kernel_op(name="quantile_ranks", outputs=("below", "above", "last"))
 def _ranks(lanes, q, *, skip_nan, interpolation):
-    """Per lane (the last dimension, sorted) and quantile: the two places around it; and the last place of the lane."""
+    """Per lane (the last dimension, sorted) and quantile: the two places around it; and the last place."""
     n = lanes.shape[-1]
     last = np.full((*lanes.shape[:-1], 1), n - 1, lanes.dtype)
     bad = np.isnan(lanes).sum(axis=-1, keepdims=True)
@@ -50,7 +50,8 @@ def _quantile(
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}"
         )
     q = _levels(q, input, name)
     d = 0 if dim is None else wrap_dim(dim, x.ndim)

@@ -195,13 +195,13 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
 
 
 @kernel_op(input=lambda g: g * 0, name="bernoulli")
-def _bernoulli(input, *, values):
+def _bernoulli(input: np.ndarray, *, values: np.ndarray) -> np.ndarray:
     """Draws that the input decided on; their gradient is zero."""
     return values
 
 
 @kernel_op(input=lambda g: g * 0, name="poisson")
-def _poisson(input, *, values):
+def _poisson(input: np.ndarray, *, values: np.ndarray) -> np.ndarray:
     """Draws that the input decided on; their gradient is zero."""
     return values
 
@@ -218,7 +218,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
 
 
 @kernel_op(mean=lambda g: g * 0, std=lambda g: g * 0, name="normal")
-def _normal(mean, std, *, values):
+def _normal(mean: Any, std: Any, *, values: np.ndarray) -> np.ndarray:
     """Draws around a mean; their gradient is zero."""
     return values
 
@@ -291,7 +291,7 @@ def _without_replacement(rows: np.ndarray, samples: int, generator: Generator) -
     with np.errstate(divide="ignore"):
         times = draws.exponential(rows.shape, generator, 1.0) / rows
     if samples == 1:
-        return times.argmin(1)[:, None].astype(np.int64)
+        return times.argmin(1)[:, None].astype(np.int64)  # type: ignore[no-any-return]
     return np.argsort(times, axis=1, kind="stable")[:, :samples].astype(np.int64)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ _builtin_all, _builtin_any = all, any
 class _Sum(ReduceOp):
     """Sum or mean: its cotangent is one number for all elements that were reduced together."""
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: list[bool], algebra: Algebra) -> Any:
+    def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Any:
         g, shape = grads[0], entry.saved[0]
         if algebra.recorded or math.prod(shape) >= config.grain:
             return super().vjp(entry, grads, needs, algebra)
@@ -66,7 +67,8 @@ def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     if not x.size:
         return np.full(shape, np.nan, dtype)
     total = reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype)
-    return np.divide(total, x.size // total.size if total.size else 1, out=total)
+    total /= x.size // total.size
+    return total
 
 
 def _mean_rule(g: Any, x_shape: Any, dims: Any) -> Any:
@@ -88,7 +90,7 @@ _whole: dict[Any, dict[str, Any]] = {}  # parameters of a sum over everything
 
 
 def _total(input: Any, op: Any, scale: bool) -> Any:
-    """Sum or mean of all elements of a small contiguous tensor: the usual end of a loss, on the shortest way."""
+    """Sum or mean of all elements of a small contiguous tensor: how a loss ends, on the shortest way."""
     x, char = input._array, input._char
     kernel = _short.get(char)
     if kernel is None:
@@ -136,9 +138,9 @@ def sum(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any
 ) -> Any:
     """Sum over all or some dimensions; integers and bools add up in int64."""
-    if dim is None and dtype is None and out is None and not keepdim and not numpy:
-        if input._char in ("f", "d") and 0 < input._array.size < config.grain:
-            return _total(input, summed, False)
+    plain = dim is None and dtype is None and out is None and not keepdim and not numpy
+    if plain and input._char in ("f", "d") and 0 < input._array.size < config.grain:
+        return _total(input, summed, False)
     if numpy:
         dim, keepdim = _dim_names(dim, keepdim, numpy, "sum")
     x = _sum_input(input, dtype)
@@ -152,17 +154,17 @@ def mean(
     input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, **numpy: Any
 ) -> Any:
     """Mean over all or some dimensions; needs a floating type."""
-    if dim is None and dtype is None and out is None and not keepdim and not numpy:
-        if input._char in ("f", "d") and 0 < input._array.size < config.grain:
-            return _total(input, averaged, True)
+    plain = dim is None and dtype is None and out is None and not keepdim and not numpy
+    if plain and input._char in ("f", "d") and 0 < input._array.size < config.grain:
+        return _total(input, averaged, True)
     if numpy:
         dim, keepdim = _dim_names(dim, keepdim, numpy, "mean")
     to = dtypes.of(input._array) if dtype is None else dtypes.as_dtype(dtype)
     if not to.is_floating_point:
         word, origin = ("Input", "") if dtype is None else ("Optional", "optional ")
         raise RuntimeError(
-            f"mean(): could not infer output dtype. {word} dtype must be either a floating point or complex dtype. "
-            f"Got: {to.short}. Convert the input with .float(), or give a floating {origin}dtype."
+            f"mean(): could not infer output dtype. {word} dtype must be either a floating point or complex "
+            f"dtype. Got: {to.short}. Convert the input with .float(), or give a floating {origin}dtype."
         )
     x = _converted(input, to)
     dims, shape, _ = plan(x._array.shape, dim, keepdim)
@@ -207,7 +209,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 def _others(x: Any, dims: tuple[int, ...]) -> Any:
-    """The product of all other elements that are reduced together with each: never divided, so right where x is zero."""
+    """The product of all others that are reduced together with an element; no division, so x may be zero."""
     shape = x._array.shape
     rest = [d for d in range(len(shape)) if d not in dims]
     order = [*rest, *dims]
@@ -355,8 +357,8 @@ def vector_norm(
             raise RuntimeError(f"{name}: dtype should be floating point or complex. Got {to}")
         if dtypes.promote_types(have, to) is not to:
             raise RuntimeError(
-                f"{name}: the dtype of the input ({have.short}) should be convertible without narrowing to the specified "
-                f"dtype ({to.short})"
+                f"{name}: the dtype of the input ({have.short}) should be convertible without narrowing to "
+                f"the specified dtype ({to.short})"
             )
         x = _converted(x, to)
     dims = plan(array.shape, dim, keepdim).dims
@@ -366,10 +368,10 @@ def vector_norm(
             array.ndim and not _builtin_all(n for d, n in enumerate(array.shape) if d in dims)
         ):
             raise RuntimeError(
-                f"{name} cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
+                f"{name} cannot compute the {ord} norm on an empty tensor: it has no identity"
                 if dim is None
-                else f"{name} cannot compute the {ord} norm on the dimension {empty[0]} because this dimension is empty "
-                "and the operation does not have an identity"
+                else f"{name} cannot compute the {ord} norm on the dimension {empty[0]} because this "
+                "dimension is empty and the operation does not have an identity"
             )
     made = norm_over(x, ord=float(ord), dims=dims, shape=plan(array.shape, dim, keepdim).shape)
     return made if out is None else into(made, out, name)
@@ -403,7 +405,10 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 
 
 def _truth(op: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    dims, shape, _ = plan(input._array.shape, dim, keepdim)
+    if dim == () and type(dim) is tuple:
+        dims, shape = (), input._array.shape  # unlike sum: no dimensions are none
+    else:
+        dims, shape, _ = plan(input._array.shape, dim, keepdim)
     # PyTorch keeps uint8, which was its bool once.
     return op(input, dims=dims, shape=shape, dtype=np.uint8 if input._array.dtype.char == "B" else np.bool_)
 

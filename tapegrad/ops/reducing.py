@@ -1,7 +1,7 @@
 """What the reductions share: one tensor in, one out, over some of its dimensions, and little time to lose.
 
-Reductions of small tensors end most of the steps of a training run. What depends on a shape and on dimensions alone
-is worked out once and remembered, and the kernel is called without detours.
+Reductions of small tensors are part of every training step. What depends on a shape and on dimensions
+alone is worked out once and remembered, and the kernel is called without detours.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Plan(NamedTuple):
 
     dims: tuple[int, ...]
     shape: tuple[int, ...]
-    count: int
+    number: int
 
 
 def plan(shape: tuple[int, ...], dim: Any, keepdim: bool) -> Plan:
-    """The plan for ``dim`` as users write it: an int, several, or None for all; IndexError if it is out of range."""
+    """The plan for ``dim`` as users write it: an int, several, or None; IndexError if out of range."""
     return _plan(shape, tuple(dim) if type(dim) is list else dim, keepdim)
 
 
@@ -49,7 +49,7 @@ def reduce_floats(
     dtype: Any,
     numbers: Any = (),
 ) -> np.ndarray:
-    """A reduction of kernels/reduction.py over dims of a floating array with elements, in a shape and dtype."""
+    """A reduction of kernels/reduction.py over dims of a non-empty floating array, in a shape and dtype."""
     if x.size < config.grain and x.flags.c_contiguous and x.dtype.char in "fd":
         sizes, rest = run_sizes(x.shape, dims)
         if not rest:
@@ -65,7 +65,7 @@ def reduce_floats(
 
 
 class ReduceOp(KernelOp):
-    """An op with one tensor as input and one as output, whose rule may name x, x_shape, out and a residual."""
+    """An op from one tensor to one tensor, whose rule may name x, x_shape, out and a residual."""
 
     def __init__(
         self,

@@ -155,25 +155,25 @@ def fill_where(out: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
 
 
 @direct_op(
-    x=lambda g, index, x_shape, dim, span: add_rows(g, index, shape=x_shape, dim=dim, span=span),
+    x=lambda g, index, x_shape, dim, span: add_rows(g, index, shape=x_shape, dim=dim, span=span),  # type: ignore[has-type]
     name="index",
     node_name="IndexBackward0",
 )
-def take_rows(x, index, *, dim, span):
+def take_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x[..., index, ...]: the rows that the index names."""
     return taken(x, index, dim, span)
 
 
 @direct_op(g=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span), name="add_rows")
-def add_rows(g, index, *, shape, dim, span):
+def add_rows(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: int, span: int) -> np.ndarray:
     """Zeros of a shape, with the rows of ``g`` added where the index says."""
     out = np.zeros(shape, g.dtype)
     add(out, index, g, dim=dim, span=span)
     return out
 
 
-@direct_op(x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows")
-def clear_rows(x, index, *, dim, span):
+@direct_op(x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows")  # type: ignore[has-type]
+def clear_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x with zeros in the indexed rows."""
     out = x.copy(order="C")
     put(out, index, np.zeros((), x.dtype), dim=dim, span=span)
@@ -186,7 +186,7 @@ def clear_rows(x, index, *, dim, span):
     name="index_put",
     node_name="IndexPutBackward0",
 )
-def put_rows(x, index, values, *, dim, span):
+def put_rows(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x with the indexed rows replaced by ``values`` (broadcast)."""
     out = x.copy(order="C")
     put(out, index, values, dim=dim, span=span)
@@ -199,7 +199,9 @@ def put_rows(x, index, values, *, dim, span):
     name="index_put_accumulate",
     node_name="IndexPutBackward0",
 )
-def put_rows_adding(x, index, values, *, dim, span):
+def put_rows_adding(
+    x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, span: int
+) -> np.ndarray:
     """x with ``values`` (broadcast) added to the indexed rows."""
     out = x.copy(order="C")
     add(out, index, values, dim=dim, span=span)

@@ -169,7 +169,7 @@ def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
     dim = wrap_dim(dim, input._array.ndim)
     if input._array.dtype.kind != "f":
         raise RuntimeError(
-            f"\"logcumsumexp_out_cpu\" not implemented for '{dtypes.of(input._array).short}'; use .float() first"
+            f"\"logcumsumexp_out_cpu\" not implemented for '{dtypes.of(input._array).short}'; use .float()"
         )
     return into(log_summed_up(input, dim=dim), out, "logcumsumexp")
 
@@ -216,12 +216,13 @@ def _check_joinable(input: Any, x: Any, dim: int, name: str) -> None:
     have, want = x._array.shape, input._array.shape
     if len(have) != len(want):
         raise RuntimeError(
-            f"diff expects prepend or append to be the same dimension as input: {name} has {len(have)}, input {len(want)}"
+            f"diff expects prepend or append to be the same dimension as input: {name} has {len(have)}, "
+            f"input {len(want)}"
         )
     if any(a != b for d, (a, b) in enumerate(zip(have, want, strict=True)) if d != dim):
         raise RuntimeError(
-            f"diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
-            f"dimension: {name} has {list(have)}, input {list(want)}"
+            "diff expects the shape of tensor to prepend or append to match that of input except along the "
+            f"differencing dimension: {name} has {list(have)}, input {list(want)}"
         )
 
 
@@ -237,7 +238,7 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> tuple[Any, int]:
     """Twice the area between each two neighbours, and the dimension they lie along."""
     rank = y._array.ndim
     if not rank:
-        raise RuntimeError(f"{name}: y cannot be a scalar (0-dimensional)")
+        wrap_dim(dim, rank, scalar_ok=False)  # says what is wrong
     if x is not None and dx is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: give x or dx, not both")
     d = wrap_dim(dim, rank)
@@ -268,7 +269,7 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> tuple[Any, int]:
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
-    """The integral along a dimension by the trapezoidal rule, over points ``x`` or steps ``dx`` (default 1)."""
+    """The integral along a dimension by the trapezoidal rule, over points ``x`` or in steps of ``dx``."""
     if y._array.ndim and not y._array.shape[wrap_dim(dim, y._array.ndim)]:
         d = wrap_dim(dim, y._array.ndim)
         return y.new_zeros((*y._array.shape[:d], *y._array.shape[d + 1 :]))
@@ -308,5 +309,6 @@ class ScanMethods:
 def _same_type(self: Any, dtype: Any, name: str) -> None:
     if dtype is not None and dtypes.as_dtype(dtype) is not dtypes.of(self._array):
         raise RuntimeError(
-            f"Bad in-place call: {name}: input tensor dtype {dtypes.of(self._array)} and output tensor dtype {dtype} should match"
+            f"Bad in-place call: {name}: input tensor dtype {dtypes.of(self._array)} and output tensor dtype "
+            f"{dtype} should match"
         )

@@ -435,7 +435,8 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     """All windows of ``size`` along a dimension, ``step`` apart, as a new last dimension; a view."""
     if not input._array.ndim:
-        input = reshape(input, (1,))
+        wrap_dim(dimension, 0)
+        return select(unfold(reshape(input, (1,)), 0, size, step), 0, 0)
     d = wrap_dim(dimension, input._array.ndim)
     n = input._array.shape[d]
     if size > n:
@@ -681,9 +682,12 @@ def flipped(x, *, dims):
     return np.ascontiguousarray(np.flip(x, dims))
 
 
-def flip(input: Any, *dims: Any) -> Any:
+def flip(input: Any, *args: Any, dims: Any = None) -> Any:
     """The order along dimensions reversed; a copy."""
-    given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    if (dims is None) is not bool(args):
+        raise TypeError("flip(): the dimensions must be given once, one by one or as dims=")
+    given = args if dims is None else dims
+    given = given[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else given
     return flipped(input, dims=wrap_dims(given, input._array.ndim, empty_is_all=False))
 
 
@@ -780,7 +784,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         grids.append(expand(column, tuple(sizes)))
     if swap:
         grids[0], grids[1] = grids[1], grids[0]
-        grids = [transpose(x, 0, 1) for x in grids]
     return tuple(grids)
 
 

@@ -26,7 +26,7 @@ def wide(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x, np.float32) if x.dtype.char == "e" else np.ascontiguousarray(x)
 
 
-def _normalized(input: np.ndarray, dim: int, logarithm: bool) -> np.ndarray:
+def _normalized(input: np.ndarray, dim: int, logarithm: bool, safe: bool = False) -> np.ndarray:
     x = wide(input)
     out = np.empty(input.shape, x.dtype)
     if not out.size:
@@ -34,7 +34,8 @@ def _normalized(input: np.ndarray, dim: int, logarithm: bool) -> np.ndarray:
     n, inner = _sizes(x.shape, dim)
     made = kernels.softmax.FAMILY[x.dtype.char]
     if inner == 1:
-        launch(made.log_softmax_rows if logarithm else made.softmax_rows, (x, out, n), x.size // n, x.size)
+        kernel, args = (made.log_softmax_rows, ()) if logarithm else (made.softmax_rows, (int(safe),))
+        launch(kernel, (x, out, n, *args), x.size // n, x.size)
     else:
         tiles = x.size // (n * inner) * -(-inner // kernels.softmax.WIDTH)
         scratch = np.empty(tiles * 2 * kernels.softmax.WIDTH, x.dtype)
@@ -83,6 +84,14 @@ def log_softmax_slope(g, out, *, dim):
 def softmax_along(input, *, dim):
     """exp(input) / sum of exp(input) along a dimension."""
     return _normalized(input, dim, False)
+
+
+@kernel_op(
+    input=lambda g, out: softmax_slope(g, out, dim=out._array.ndim - 1), name="safe_softmax", node_name="SafeSoftmaxBackward0"
+)
+def masked_softmax(input):
+    """softmax along the last dimension, and 0 where all of it is -infinity."""
+    return _normalized(input, input.ndim - 1, False, True)
 
 
 @kernel_op(input=lambda g, out, dim: log_softmax_slope(g, out, dim=dim), name="log_softmax")

@@ -12,7 +12,7 @@ import numpy as np
 from ..op import KernelOp, kernel_op
 from .along import add_along, taken_along
 from .axes import final_shape, numpy_names
-from .dims import wrap_dim
+from .dims import refuse_bools, wrap_dim
 from .extrema import back_to_place, dim_with_elements, into_pair, shared
 from .out import into
 
@@ -82,9 +82,10 @@ def topk(
     """The k largest (or smallest) elements along a dimension and their indices, as (values, indices)."""
     x = input._array
     d = wrap_dim(dim, x.ndim)
+    refuse_bools(x, "topk")
     if not 0 <= k <= (x.shape[d] if x.ndim else 1):
         raise RuntimeError(
-            f"selected index k out of range: k is {k}, dimension {d} has {x.shape[d] if x.ndim else 1} elements"
+            f"selected index k out of range: k is {k}, dimension {d} has {x.shape[d] if x.ndim else 1}"
         )
     return into_pair(top_along(input, k=int(k), dim=d, largest=bool(largest)), out, "topk")
 
@@ -145,7 +146,7 @@ def _median_of(skip_nan: bool) -> Any:
     return forward
 
 
-_SHARED = {"x": lambda g, x, out, dims: shared(g, x, out, dims)}
+_SHARED = {"x": shared}
 median_along = KernelOp(_median_along(False), _PLACED, _PAIR, {}, "MedianBackward1", "median")
 nanmedian_along = KernelOp(_median_along(True), _PLACED, _PAIR, {}, "NanmedianBackward1", "nanmedian")
 median_of = KernelOp(_median_of(False), _SHARED, ("out",), {}, "MedianBackward0", "median")
@@ -180,6 +181,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
     """The k-th smallest element along a dimension and its index, as (values, indices); k counts from 1."""
     x = input._array
     d = dim_with_elements(x, dim, "kthvalue")
+    refuse_bools(x, "kthvalue")
     if not 1 <= k <= (x.shape[d] if x.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
     return into_pair(ranked_along(input, k=int(k), dim=d, shape=_lane_shape(x, d, keepdim)), out, "kthvalue")
@@ -187,6 +189,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
 
 def _median_face(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool, out: Any, name: str) -> Any:
     x = input._array
+    refuse_bools(x, name)
     if dim is None:
         return into(whole(input, dims=tuple(range(x.ndim))), out, name)
     d = dim_with_elements(x, dim, name)
@@ -195,7 +198,7 @@ def _median_face(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool, ou
 
 @numpy_names
 def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median (of two middle elements the lower), or along a dimension (values, indices); NaN if there is one."""
+    """The (lower) median, or along a dimension (values, indices); NaN if there is one."""
     return _median_face(median_of, median_along, input, dim, keepdim, out, "median")
 
 
@@ -207,7 +210,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out:
 
 @numpy_names
 def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The most frequent element along a dimension (the smallest of several) and its index, as (values, indices)."""
+    """The most frequent (of several the smallest) element along a dimension, as (values, indices)."""
     x = input._array
     d = dim_with_elements(x, dim, "mode")
     return into_pair(mode_along(input, dim=d, shape=_lane_shape(x, d, keepdim)), out, "mode")

@@ -157,7 +157,7 @@ def ndtri(input):
 # -- the gamma function's kin --------------------------------------------------------------------------
 
 
-def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
+def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
     """The n-th derivative of digamma, n >= 0."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")

@@ -176,7 +176,10 @@ class Optimizer:
                     grad.zero_()
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """``hook(optimizer, args, kwargs)`` before each step; may return new (args, kwargs)."""
+        """``hook(optimizer, args, kwargs)`` before each step; may return new (args, kwargs).
+
+        ``args`` starts with the optimizer.
+        """
         return _register(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
@@ -284,21 +287,23 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
         self._stepped = True
-        if GLOBAL_PRE or self._optimizer_step_pre_hooks:
-            for hook in (*GLOBAL_PRE.values(), *self._optimizer_step_pre_hooks.values()):
-                changed = hook(self, args, kwargs)
-                if changed is None:
-                    continue
-                if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(
-                        "a step pre-hook must return None or a tuple of (new_args, new_kwargs), got "
-                        f"{changed!r}"
-                    )
-                args, kwargs = changed
-        result = step(self, *args, **kwargs)
-        if GLOBAL_POST or self._optimizer_step_post_hooks:
-            for hook in (*self._optimizer_step_post_hooks.values(), *GLOBAL_POST.values()):
-                hook(self, args, kwargs)
+        before = (*GLOBAL_PRE.values(), *self._optimizer_step_pre_hooks.values())
+        after = (*self._optimizer_step_post_hooks.values(), *GLOBAL_POST.values())
+        if not before and not after:
+            return step(self, *args, **kwargs)
+        given = (self, *args)  # hooks see the arguments with the optimizer in front
+        for hook in before:
+            changed = hook(self, given, kwargs)
+            if changed is None:
+                continue
+            if not (isinstance(changed, tuple) and len(changed) == 2):
+                raise RuntimeError(
+                    f"a step pre-hook must return None or a tuple of (new_args, new_kwargs), got {changed!r}"
+                )
+            given, kwargs = changed
+        result = step(*given, **kwargs)
+        for hook in after:
+            hook(self, given, kwargs)
         return result
 
     hooked.hooked = True  # type: ignore[attr-defined]

@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-import tapegrad as tg
 import torch
+
+import tapegrad as tg
 
 from .oracle import compare, load
 

@@ -32,6 +32,13 @@ TABLE: dict[str, Any] = {full_name(info): info for info in op_db}
 RENAMED = {"__rdiv__": "Tensor.__rtruediv__"}
 
 
+def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return x[(*[slice(None)] * (dim % x.dim()), slice(start, end, step))]
+
+
+SPELLED: dict[str, Callable[..., Any]] = {"slice": _slice}  # internal functions that users spell otherwise
+
+
 # Arguments that take the chance out of a call; what is drawn is tested with the random functions.
 WITHOUT_CHANCE: dict[str, dict[str, Any]] = {
     "nn.functional.dropout": {"training": False},
@@ -51,6 +58,8 @@ def function(info: Any) -> Callable[..., Any]:
     """tapegrad's function for an operation of the table; AttributeError if there is none."""
     if isinstance(info.op, types.FunctionType) and info.op.__module__.startswith("torch.testing"):
         return rebound(info.op)
+    if info.name in SPELLED:
+        return SPELLED[info.name]
     path = RENAMED.get(info.name, f"Tensor.{info.name}" if info.name.startswith("__") else info.name)
     found: Any = tg
     for part in path.split("."):
@@ -122,6 +131,8 @@ def converted(x: torch.Tensor) -> Any:
     """A copy as tapegrad's tensor, with the same strides over memory of its own."""
     if x.is_complex() or x.layout is not torch.strided or x.is_quantized or x.dtype is torch.bfloat16:
         raise Unsupported(f"{x.dtype}, {x.layout}")
+    if x.dim() > 64:
+        raise Unsupported("more dimensions than NumPy has")
     x = x.detach().resolve_neg()
     memory = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).numpy().copy()
     strides = [s * memory.itemsize for s in x.stride()]
@@ -140,6 +151,8 @@ def plain(x: Any) -> Any:
         return getattr(tg, name)
     if isinstance(x, torch.device):
         return str(x)
+    if x in (torch.channels_last, torch.channels_last_3d):
+        raise Unsupported("orders in memory other than row-major")
     if isinstance(x, (torch.memory_format, torch.layout)):
         return getattr(tg, str(x).removeprefix("torch."))
     if isinstance(x, complex):

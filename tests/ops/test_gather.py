@@ -1,4 +1,4 @@
-"""gather, scatter, rows by number, masks, diagonals and embeddings: against NumPy, PyTorch and finite differences."""
+"""gather, scatter, rows by number, masks, diagonals, embeddings: against NumPy, PyTorch, finite differences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ CASES: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
     "scatter_add, last dim": (lambda m, x, v: x.scatter_add(1, m.from_numpy(INDEX), v), (X, V)),
     **{
         f"scatter_reduce {how} {alone}": (
-            lambda m, x, v, how=how, alone=alone: x.scatter_reduce(0, m.from_numpy(INDEX), v, how, include_self=alone),
+            lambda m, x, v, how=how, alone=alone: x.scatter_reduce(
+                0, m.from_numpy(INDEX), v, how, include_self=alone
+            ),
             (X, V),
         )
         for how in ("sum", "prod", "mean", "amax", "amin")
@@ -84,7 +86,9 @@ CASES: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
         (X,),
     ),
     "embedding_bag sum": (
-        lambda m, w, s: m.nn.functional.embedding_bag(m.from_numpy(INDEX), w, mode="sum", per_sample_weights=s),
+        lambda m, w, s: m.nn.functional.embedding_bag(
+            m.from_numpy(INDEX), w, mode="sum", per_sample_weights=s
+        ),
         (X, V),
     ),
     "embedding_bag mean": (
@@ -93,7 +97,10 @@ CASES: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
         ),
         (X,),
     ),
-    "embedding_bag max": (lambda m, w: m.nn.functional.embedding_bag(m.from_numpy(INDEX), w, mode="max"), (X,)),
+    "embedding_bag max": (
+        lambda m, w: m.nn.functional.embedding_bag(m.from_numpy(INDEX), w, mode="max"),
+        (X,),
+    ),
 }
 
 
@@ -228,7 +235,11 @@ def test_every_dtype_is_moved(dtype: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda x: x.gather(0, tg.tensor([[3]])), RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
+        (
+            lambda x: x.gather(0, tg.tensor([[3]])),
+            RuntimeError,
+            "index 3 is out of bounds for dimension 0 with size 3",
+        ),
         (lambda x: x.gather(0, tg.tensor([[-1]])), RuntimeError, "index -1 is out of bounds"),
         (lambda x: x.gather(0, tg.tensor([0])), RuntimeError, "same number of dimensions"),
         (lambda x: x.gather(1, tg.tensor([[0]] * 4)), RuntimeError, "Size does not match at dimension 0"),
@@ -246,7 +257,11 @@ def test_every_dtype_is_moved(dtype: Any) -> None:
         (lambda x: x.index_copy(0, tg.tensor([5]), x[:1]), IndexError, "out of bounds"),
         (lambda x: x.index_fill(0, tg.tensor([0]), tg.tensor([1.0])), RuntimeError, "0-dimensional"),
         (lambda x: x.index_reduce(0, tg.tensor([0]), x[:1], "sum"), RuntimeError, "Expected reduce"),
-        (lambda x: x.take(tg.tensor([12])), IndexError, "tried to access index 12 on a tensor of 12 elements"),
+        (
+            lambda x: x.take(tg.tensor([12])),
+            IndexError,
+            "tried to access index 12 on a tensor of 12 elements",
+        ),
         (lambda x: x.put(tg.tensor([0]), x), IndexError, "same number of elements"),
         (lambda x: x.masked_fill(x, 1), RuntimeError, "boolean masks"),
         (lambda x: x.masked_fill(x > 0, tg.tensor([1.0])), RuntimeError, "0-dimensional"),

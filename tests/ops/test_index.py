@@ -15,13 +15,46 @@ BASE = np.arange(24.0).reshape(2, 3, 4)
 
 # Where both libraries agree, NumPy is the oracle.
 LIKE_NUMPY: list[Any] = [
-    0, -1, (1, 2), (0, -1, 3), slice(None), slice(1, None), slice(0, 2, 2), (slice(None), 1), (Ellipsis, 2), Ellipsis, None,
-    (None, 0), (slice(None), None, 1), (Ellipsis, None), (), (0, Ellipsis, 1), True, False, (slice(-2, None), slice(0, 9, 3)),
-    [0, 1, 0], ([0, 1], [2, 0]), (slice(None), [2, 0]), (slice(None), slice(None), [3, 3, 0]), ([[0, 1], [1, 0]],),
-    ([0, 1], slice(None), [1, 2]), (slice(None), [1, 2], [0, 3]), (Ellipsis, [0, 1]), np.array([1, 0, 1]), [-1, 0],
-    BASE > 7, (slice(None), BASE[0] > 5), (slice(None), [True, False, True]), np.array([], np.int64), (0, BASE[0] > 5),
-    ([True, False], slice(1, 3)), np.zeros((2, 3, 4), bool), (np.array(1), slice(1, 2)), np.int64(1), range(2),
-]  # fmt: skip
+    0,
+    -1,
+    (1, 2),
+    (0, -1, 3),
+    slice(None),
+    slice(1, None),
+    slice(0, 2, 2),
+    (slice(None), 1),
+    (Ellipsis, 2),
+    Ellipsis,
+    None,
+    (None, 0),
+    (slice(None), None, 1),
+    (Ellipsis, None),
+    (),
+    (0, Ellipsis, 1),
+    True,
+    False,
+    (slice(-2, None), slice(0, 9, 3)),
+    [0, 1, 0],
+    ([0, 1], [2, 0]),
+    (slice(None), [2, 0]),
+    (slice(None), slice(None), [3, 3, 0]),
+    ([[0, 1], [1, 0]],),
+    ([0, 1], slice(None), [1, 2]),
+    (slice(None), [1, 2], [0, 3]),
+    (Ellipsis, [0, 1]),
+    np.array([1, 0, 1]),
+    [-1, 0],
+    BASE > 7,
+    (slice(None), BASE[0] > 5),
+    (slice(None), [True, False, True]),
+    np.array([], np.int64),
+    (0, BASE[0] > 5),
+    ([True, False], slice(1, 3)),
+    np.zeros((2, 3, 4), bool),
+    (np.array(1), slice(1, 2)),
+    np.int64(1),
+    range(2),
+]
 
 
 def _as_tensors(key: Any) -> Any:
@@ -246,7 +279,9 @@ def _random_key(draw: random.Random, shape: tuple[int, ...]) -> tuple[Any, ...]:
         if kind == "int":
             key.append(draw.randrange(-n, n))
         elif kind == "slice":
-            key.append(slice(*(draw.choice([None, *range(-3, 4)]) for _ in range(2)), draw.choice([None, 1, 2])))
+            key.append(
+                slice(*(draw.choice([None, *range(-3, 4)]) for _ in range(2)), draw.choice([None, 1, 2]))
+            )
         elif kind == "none":
             key.append(None)
         elif kind == "ellipsis" and Ellipsis not in [k for k in key if not isinstance(k, np.ndarray)]:

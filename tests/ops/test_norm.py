@@ -11,7 +11,7 @@ from tapegrad.autograd import gradcheck, gradgradcheck
 
 RANDOM = np.random.default_rng(0)
 SHAPES = [(4, 6), (4, 6, 5), (3, 6, 2, 5), (2, 4, 3, 2, 2), (40, 130)]
-DTYPES = [("float64", 1e-8), ("float32", 2e-4)]
+DTYPES = [("float64", 1e-8), ("float32", 1e-3)]
 
 
 def _arrays(shape: tuple[int, ...], dtype: str, sizes: tuple[int, ...]) -> list[np.ndarray]:
@@ -42,7 +42,7 @@ def test_batch_norm_and_its_running_statistics(shape: tuple[int, ...], dtype: st
     arrays = _arrays(shape, dtype, (channels,))
     assert_same(run(torch, torch.nn.functional), run(tg, F), arrays, (0, 1, 2), tolerance)
     for a, b in zip(left[torch], left[tg], strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-5)
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

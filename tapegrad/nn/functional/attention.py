@@ -11,6 +11,7 @@ from ...ops import shape as shapes
 from ...ops.arithmetic import where
 from ...ops.dropout import functional_dropout as dropout
 from ...ops.matmul import linear
+from ...ops.softmax import masked_softmax
 from ...tensor import Tensor
 
 
@@ -66,22 +67,11 @@ def scaled_dot_product_attention(
         scores = scores + attn_mask
     if allowed is not None:
         scores = where(allowed, scores, -math.inf)
-    weights = softmax_or_zeros(scores)
+    weights = masked_softmax(scores)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p, True)
     made: Tensor = weights @ value
     return made
-
-
-def softmax_or_zeros(scores: Tensor) -> Tensor:
-    """Softmax along the last dimension; zeros where everything is masked."""
-    values = scores._array
-    if values.size and np.isneginf(values.max(-1)).any():
-        open_rows = Tensor._make(~np.isneginf(values.max(-1, keepdims=True)))
-        made: Tensor = where(open_rows, where(open_rows, scores, 0.0).softmax(-1), 0.0)
-        return made
-    plain: Tensor = scores.softmax(-1)
-    return plain
 
 
 def multi_head_attention_forward(
@@ -152,7 +142,7 @@ def multi_head_attention_forward(
         attn_mask = wide if attn_mask is None else attn_mask + wide
     if attn_mask is not None:
         scores = scores + attn_mask
-    shares = scores.softmax(-1) if need_weights else softmax_or_zeros(scores)
+    shares = scores.softmax(-1) if need_weights else masked_softmax(scores)
     if dropout_p > 0.0 and training:
         shares = dropout(shares, dropout_p, True)
     out = (shares @ v).transpose(0, 1).reshape(length, batch, width)
@@ -243,7 +233,7 @@ def _added(mask: Tensor | None, like: Tensor) -> Tensor | None:
     if mask is None:
         return None
     if mask._array.dtype.char == "?":
-        made: Tensor = Tensor._make(np.where(mask._array, -np.inf, 0.0).astype(like._array.dtype))
+        made: Tensor = where(mask, like.new_full((), -math.inf), 0.0)
         return made
     if not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of masks are supported, got {mask.dtype}")

@@ -1,0 +1,9 @@
+"""Batch norms and what they share."""
+
+from __future__ import annotations
+
+from ..layers.batchnorm import BatchNorm1d as BatchNorm1d
+from ..layers.batchnorm import BatchNorm2d as BatchNorm2d
+from ..layers.batchnorm import BatchNorm3d as BatchNorm3d
+from ..layers.batchnorm import _BatchNorm as _BatchNorm
+from ..layers.batchnorm import _NormBase as _NormBase
