@@ -71,7 +71,15 @@ class Arrays:
     @staticmethod
     def add(a: np.ndarray, b: np.ndarray, owned: bool) -> np.ndarray:
         char = a.dtype.char
-        if a.size < config.grain and char in "fd" and a.flags.c_contiguous and b.flags.c_contiguous:
+        if a.shape != b.shape:
+            raise RuntimeError(_two_sizes_text(a.shape, b.shape))
+        if (
+            a.size < config.grain
+            and char in "fd"
+            and a.dtype is b.dtype
+            and a.flags.c_contiguous
+            and b.flags.c_contiguous
+        ):
             if owned:
                 _kernels(char)[1](a, b, 0, a.size)
                 return a
@@ -197,6 +205,13 @@ def _grads_for(grads: Any, tensors: list[Any], name: str) -> list[Any]:
     return items
 
 
+def _two_sizes_text(a: tuple[int, ...], b: tuple[int, ...]) -> str:
+    return (
+        f"gradients of shapes {list(a)} and {list(b)} meet at one tensor: its .data, or that of its .grad, was replaced by one of "
+        "another shape after it had been used. Make a new tensor instead."
+    )
+
+
 # -- leaves ----------------------------------------------------------------------------------------
 
 
@@ -206,6 +221,11 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
     if algebra.recorded:
         leaf._grad = g if have is None else plus(have, g)
         return
+    shape, dtype = leaf._array.shape, leaf._array.dtype
+    if g.shape != shape or (have is not None and have._array.shape != shape):
+        raise RuntimeError(_two_sizes_text(shape, g.shape if g.shape != shape else have._array.shape))
+    if g.dtype is not dtype:
+        g = g.astype(dtype, copy=False)
     if have is None:
         # Kept as it is only if nobody else holds it: the two references are this function's
         # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
@@ -214,7 +234,7 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
         leaf._grad = leaf._make(g)
         return
     array = have._array
-    if array.shape == g.shape and array.flags.writeable:
+    if array.flags.writeable:
         add_into(array, g)
         have._version[0] += 1
     else:

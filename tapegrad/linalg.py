@@ -8,34 +8,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ops.linalg_common import LinAlgError as LinAlgError
-from .ops.linalg_lu import lu as lu
-from .ops.linalg_lu import lu_factor as lu_factor
-from .ops.linalg_lu import lu_factor_ex as lu_factor_ex
-from .ops.linalg_measures import cond as cond
-from .ops.linalg_measures import matrix_exp as matrix_exp
-from .ops.linalg_measures import matrix_norm as matrix_norm
-from .ops.linalg_measures import matrix_power as matrix_power
-from .ops.linalg_measures import matrix_rank as matrix_rank
-from .ops.linalg_measures import tensorinv as tensorinv
-from .ops.linalg_measures import tensorsolve as tensorsolve
-from .ops.linalg_measures import vander as vander
-from .ops.linalg_measures import vecdot as vecdot
-from .ops.linalg_solve import cholesky_ex as cholesky_ex
-from .ops.linalg_solve import inv as inv
-from .ops.linalg_solve import inv_ex as inv_ex
-from .ops.linalg_solve import solve as solve
-from .ops.linalg_solve import solve_ex as solve_ex
-from .ops.linalg_solve import solve_triangular as solve_triangular
-from .ops.linalg_spectral import eigh as eigh
-from .ops.linalg_spectral import eigvalsh as eigvalsh
-from .ops.linalg_spectral import lstsq as lstsq
-from .ops.linalg_spectral import pinv as pinv
-from .ops.linalg_spectral import svdvals as svdvals
-from .ops.matmul import matmul as matmul
-from .ops.products import multi_dot as multi_dot
-from .ops.reduce import vector_norm as vector_norm
+from .ops.linalg_common import LinAlgError
+from .ops.linalg_lu import linalg_lu_solve as lu_solve
+from .ops.linalg_lu import lu, lu_factor, lu_factor_ex
+from .ops.linalg_measures import (
+    cond,
+    matrix_exp,
+    matrix_norm,
+    matrix_power,
+    matrix_rank,
+    tensorinv,
+    tensorsolve,
+    vander,
+    vecdot,
+)
+from .ops.linalg_measures import linalg_cross as cross
+from .ops.linalg_measures import linalg_norm as norm
+from .ops.linalg_solve import cholesky_ex, inv, inv_ex, solve, solve_ex, solve_triangular
+from .ops.linalg_solve import linalg_cholesky as cholesky
+from .ops.linalg_solve import linalg_det as det
+from .ops.linalg_solve import linalg_slogdet as slogdet
+from .ops.linalg_spectral import eigh, eigvalsh, lstsq, pinv, svdvals
+from .ops.linalg_spectral import linalg_qr as qr
+from .ops.linalg_spectral import linalg_svd as svd
+from .ops.matmul import matmul
+from .ops.products import multi_dot
+from .ops.reduce import vector_norm
 from .ops.shape import diagonal as _diagonal
+
+__all__ = [
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
+    "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm",
+    "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
+    "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
+]  # fmt: skip
 
 
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:

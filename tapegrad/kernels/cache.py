@@ -29,6 +29,7 @@ import numba
 import numpy as np
 from numba.core import serialize
 from numba.core.compiler import CompileResult
+from numba.core.externals import c_math_functions
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
@@ -137,6 +138,7 @@ def _start_runtime() -> None:
     called at address 0.
     """
     rtsys.initialize(cpu_target.target_context)
+    c_math_functions.install(cpu_target.target_context)
 
 
 def save(label: str, generated: bool, made: CompileResult) -> None:

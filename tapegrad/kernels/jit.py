@@ -61,8 +61,8 @@ TYPES: dict[str, types.Type] = {
 
 
 def device(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function of numbers that kernels call; LLVM inlines it."""
-    return numba.njit(**FLAGS)(fn)
+    """Compile a function of numbers that kernels call; always inlined, or the loop around it stays scalar."""
+    return numba.njit(forceinline=True, **FLAGS)(fn)
 
 
 class Kernel:
@@ -155,6 +155,7 @@ def span(array: np.ndarray) -> np.ndarray:
 
 def _plain(fn: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any) -> None:
-        fn(*[span(a) if isinstance(a, np.ndarray) else a for a in args])
+        with np.errstate(all="ignore"):  # machine code does not warn either
+            fn(*[span(a) if isinstance(a, np.ndarray) else a for a in args])
 
     return run

@@ -2,8 +2,7 @@
 
 Block number ``offset + b`` of a key is four words of 32 random bits, computed from nothing but
 these numbers (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3"). So any thread can
-compute any block, and the numbers do not depend on how many threads there are. A kernel's range
-counts blocks.
+compute any block, and the numbers do not depend on how many threads there are.
 """
 
 from __future__ import annotations
@@ -136,26 +135,35 @@ def _normals_f8(w0, w1, w2, w3, mean, std):
 
 
 def _four(name, block):
-    """A kernel that fills four elements per block."""
+    """A kernel that fills chunks of 64 elements from 16 blocks; the range counts chunks.
+
+    The four words of a block go to places 16 apart, so that what neighbours in a vector compute is
+    stored side by side.
+    """
 
     def fill(out, n, key0, key1, offset, a, b, start, stop):
-        whole = n // 4
-        for k in range(start, min(stop, whole)):
-            w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
-            x0, x1, x2, x3 = block(w0, w1, w2, w3, a, b)
-            out[4 * k] = x0
-            out[4 * k + 1] = x1
-            out[4 * k + 2] = x2
-            out[4 * k + 3] = x3
+        whole = n // 64
+        for chunk in range(start, min(stop, whole)):
+            for k in range(16):
+                w0, w1, w2, w3 = philox(key0, key1, offset + 16 * chunk + k, 0)
+                x0, x1, x2, x3 = block(w0, w1, w2, w3, a, b)
+                at = 64 * chunk + k
+                out[at] = x0
+                out[at + 16] = x1
+                out[at + 32] = x2
+                out[at + 48] = x3
         if start <= whole < stop:
-            w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
-            x0, x1, x2, x3 = block(w0, w1, w2, w3, a, b)
-            if n % 4 > 0:
-                out[4 * whole] = x0
-            if n % 4 > 1:
-                out[4 * whole + 1] = x1
-            if n % 4 > 2:
-                out[4 * whole + 2] = x2
+            for k in range(min(n - 64 * whole, 16)):
+                w0, w1, w2, w3 = philox(key0, key1, offset + 16 * whole + k, 0)
+                x0, x1, x2, x3 = block(w0, w1, w2, w3, a, b)
+                at = 64 * whole + k
+                out[at] = x0
+                if at + 16 < n:
+                    out[at + 16] = x1
+                if at + 32 < n:
+                    out[at + 32] = x2
+                if at + 48 < n:
+                    out[at + 48] = x3
 
     fill.__name__ = name
     fill.__doc__ = block.__doc__
@@ -163,7 +171,7 @@ def _four(name, block):
 
 
 def _two(name, block):
-    """A kernel that fills two elements per block."""
+    """A kernel that fills two elements per block; the range counts blocks."""
 
     def fill(out, n, key0, key1, offset, a, b, start, stop):
         whole = n // 2
@@ -249,26 +257,34 @@ def _chance(w0, w1, w2, w3, limit, b):
 chance = _four("chance", _chance)
 
 
+@_inline
+def _hit(w, p):
+    return np.float64(np.int64(w)) < p * 4294967296.0
+
+
 @kernel
 def below(p, out, n, key0, key1, offset, start, stop):
-    """out[i] = 1 where a random word lies below p[i] * 2**32, else 0; the range counts blocks"""
-    whole = n // 4
-    for k in range(start, min(stop, whole)):
-        w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
-        at = 4 * k
-        out[at] = np.float64(np.int64(w0)) < p[at] * 4294967296.0
-        out[at + 1] = np.float64(np.int64(w1)) < p[at + 1] * 4294967296.0
-        out[at + 2] = np.float64(np.int64(w2)) < p[at + 2] * 4294967296.0
-        out[at + 3] = np.float64(np.int64(w3)) < p[at + 3] * 4294967296.0
+    """out[i] = 1 where a random word lies below p[i] * 2**32, else 0; the range counts chunks"""
+    whole = n // 64
+    for chunk in range(start, min(stop, whole)):
+        for k in range(16):
+            w0, w1, w2, w3 = philox(key0, key1, offset + 16 * chunk + k, 0)
+            at = 64 * chunk + k
+            out[at] = _hit(w0, p[at])
+            out[at + 16] = _hit(w1, p[at + 16])
+            out[at + 32] = _hit(w2, p[at + 32])
+            out[at + 48] = _hit(w3, p[at + 48])
     if start <= whole < stop:
-        w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
-        at = 4 * whole
-        if n % 4 > 0:
-            out[at] = np.float64(w0) < p[at] * 4294967296.0
-        if n % 4 > 1:
-            out[at + 1] = np.float64(w1) < p[at + 1] * 4294967296.0
-        if n % 4 > 2:
-            out[at + 2] = np.float64(w2) < p[at + 2] * 4294967296.0
+        for k in range(min(n - 64 * whole, 16)):
+            w0, w1, w2, w3 = philox(key0, key1, offset + 16 * whole + k, 0)
+            at = 64 * whole + k
+            out[at] = _hit(w0, p[at])
+            if at + 16 < n:
+                out[at + 16] = _hit(w1, p[at + 16])
+            if at + 32 < n:
+                out[at + 32] = _hit(w2, p[at + 32])
+            if at + 48 < n:
+                out[at + 48] = _hit(w3, p[at + 48])
 
 
 @kernel
@@ -363,24 +379,27 @@ def search(sums, units, out, n, samples, start, stop):
 def dropout(x, out, n, key0, key1, offset, threshold, hyper, start, stop):
     """out[i] = scale * x[i] + shift where the random word is at least ``threshold``, else fill
 
-    hyper: scale, shift, fill in the type of x; threshold: p * 2**32.
+    hyper: scale, shift, fill in the type of x; threshold: p * 2**32. The range counts chunks of 64.
     """
     scale, shift, fill = hyper[0], hyper[1], hyper[2]
     limit = _U(threshold)
-    whole = n // 4
-    for k in range(start, min(stop, whole)):
-        w0, w1, w2, w3 = philox(key0, key1, offset + k, 0)
-        at = 4 * k
-        out[at] = scale * x[at] + shift if w0 >= limit else fill
-        out[at + 1] = scale * x[at + 1] + shift if w1 >= limit else fill
-        out[at + 2] = scale * x[at + 2] + shift if w2 >= limit else fill
-        out[at + 3] = scale * x[at + 3] + shift if w3 >= limit else fill
-    if start <= whole < stop:
-        w0, w1, w2, w3 = philox(key0, key1, offset + whole, 0)
-        at = 4 * whole
-        if n % 4 > 0:
+    whole = n // 64
+    for chunk in range(start, min(stop, whole)):
+        for k in range(16):
+            w0, w1, w2, w3 = philox(key0, key1, offset + 16 * chunk + k, 0)
+            at = 64 * chunk + k
             out[at] = scale * x[at] + shift if w0 >= limit else fill
-        if n % 4 > 1:
-            out[at + 1] = scale * x[at + 1] + shift if w1 >= limit else fill
-        if n % 4 > 2:
-            out[at + 2] = scale * x[at + 2] + shift if w2 >= limit else fill
+            out[at + 16] = scale * x[at + 16] + shift if w1 >= limit else fill
+            out[at + 32] = scale * x[at + 32] + shift if w2 >= limit else fill
+            out[at + 48] = scale * x[at + 48] + shift if w3 >= limit else fill
+    if start <= whole < stop:
+        for k in range(min(n - 64 * whole, 16)):
+            w0, w1, w2, w3 = philox(key0, key1, offset + 16 * whole + k, 0)
+            at = 64 * whole + k
+            out[at] = scale * x[at] + shift if w0 >= limit else fill
+            if at + 16 < n:
+                out[at + 16] = scale * x[at + 16] + shift if w1 >= limit else fill
+            if at + 32 < n:
+                out[at + 32] = scale * x[at + 32] + shift if w2 >= limit else fill
+            if at + 48 < n:
+                out[at + 48] = scale * x[at + 48] + shift if w3 >= limit else fill

@@ -22,9 +22,10 @@ SQUARES = Reduction("squares", lambda x: x * x)
 MAGNITUDES = Reduction("magnitudes", abs)
 POWERS = Reduction("powers", lambda x, p: formula.power(abs(x), p), numbers=("p",))
 EXPONENTIALS = Reduction("exponentials", lambda x, top: _exp(x - top), kept=("top",))
+PRODUCT = Reduction("products", combine="mul")
 LARGEST = Reduction("largest", combine="max")
 SMALLEST = Reduction("smallest", combine="min")
-PLAIN = {"add": SUM, "max": LARGEST, "min": SMALLEST}
+PLAIN = {"add": SUM, "mul": PRODUCT, "max": LARGEST, "min": SMALLEST}
 LARGEST_MAGNITUDE = Reduction("largest_magnitude", abs, combine="max")
 SMALLEST_MAGNITUDE = Reduction("smallest_magnitude", abs, combine="min")
 
@@ -67,7 +68,7 @@ def moments_rows(x, mean, m2, n, chunk, start, stop):
             shift = type(total)(total / size)
             # x - shift is small and nearly exact, so its sum is what the rounded mean lacks.
             lack, q = _block_deviations(x, shift, at, end)
-            here = np.float64(shift) + np.float64(lack) / size
+            here = np.float64(shift) + (np.float64(lack) / size if lack - lack == 0.0 else 0.0)
             inside = np.float64(q) - np.float64(lack) * np.float64(lack) / size
             delta = here - average
             count += size
@@ -114,7 +115,7 @@ def moments_columns(x, mean, m2, scratch, n, inner, width, start, stop):
             both = np.float64(k) * size / count
             for j in range(m):
                 rest = scratch[lack + j]
-                here = scratch[shift + j] + rest / size
+                here = scratch[shift + j] + (rest / size if rest - rest == 0.0 else 0.0)
                 delta = here - mean[to + j]
                 mean[to + j] += delta * weight if delta - delta == 0.0 else here
                 m2[to + j] += scratch[squares + j] - rest * rest / size + delta * delta * both

@@ -40,7 +40,16 @@ _COLUMN_SIZES = "n, inner, step, chunk, width, start, stop"
 _NARROW = 32  # with up to this many columns, neighbouring rows are laid side by side
 
 # Which zero is the larger one is left open: with -0 < 0 the comparison takes twice the time.
-_FLAGS = {"add": {"contract", "reassoc"}, "max": {"contract", "nsz"}, "min": {"contract", "nsz"}}
+_FLAGS = {
+    "add": {"contract", "reassoc"},
+    "mul": {"contract", "reassoc"},
+    "max": {"contract", "nsz"},
+    "min": {"contract", "nsz"},
+}
+_UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+# Sums and products start from a neutral element and go on in float64; extrema start from the first element.
+_SYMBOLS = {"add": "+", "mul": "*"}
+_NEUTRAL = {"add": 0, "mul": 1}
 _BLOCKS = {
     combine: numba.njit(forceinline=True, **{**FLAGS, "fastmath": flags}) for combine, flags in _FLAGS.items()
 }
@@ -50,7 +59,8 @@ class Reduction:
     """A reduction with a formula that is applied to every element first.
 
     ``formula(*scalars)`` receives one Scalar per array, per *kept* array (one number per result, such
-    as the mean that is subtracted) and per number, and returns one. ``combine`` is "add", "max" or "min".
+    as the mean that is subtracted) and per number, and returns one. ``combine`` is "add", "mul", "max" or
+    "min".
     """
 
     def __init__(
@@ -68,6 +78,7 @@ class Reduction:
         self.kept = kept
         self.numbers = numbers
         self.combine = combine
+        self.folds = combine in _SYMBOLS
         self._kernels: dict[tuple[str, str, str], tuple[Kernel, tuple[str, ...]]] = {}
         self._small: dict[tuple[bool, str, str], Callable[..., None]] = {}
 
@@ -80,7 +91,7 @@ class Reduction:
             namespace.update(block=_BLOCKS[self.combine], maximum=maximum, minimum=minimum)
             if calls:
                 namespace.update(device_functions(calls))
-            fastmath = FLAGS["fastmath"] if self.combine == "add" else _FLAGS[self.combine]
+            fastmath = FLAGS["fastmath"] if self.folds else _FLAGS[self.combine]
             made = from_text(f"{self.name}_{shape}", text, namespace, fastmath=fastmath)
             sizes = 2 if shape == "rows" else 5
             number = "float" if compute in "fd" else "int"
@@ -124,13 +135,13 @@ class Reduction:
         entry = self._small.get(key)
         if entry is None:
             chars = x.dtype.char + out.dtype.char
-            if inner > 1 and self.combine == "add":
+            if inner > 1 and self.folds:
                 chars = x.dtype.char + "d" + out.dtype.char
             made, signature = self.kernel("rows" if inner == 1 else "columns", x.dtype.char, chars)
             entry = self._small[key] = made.entry(signature)
         if inner == 1:
             entry(x, out, *numbers, n, n, 0, outer)
-        elif self.combine == "add":
+        elif self.folds:
             entry(x, np.empty(out.size), out, *numbers, n, inner, n * inner, n, inner, 0, outer)
         else:
             entry(x, out, *numbers, n, inner, n * inner, n, inner, 0, outer)
@@ -171,10 +182,9 @@ class Reduction:
         chunk = n if n <= 2 * chunk else chunk
         chunks = -(-n // chunk)
         tiles = outer * chunks * -(-inner // width)
-        add = self.combine == "add"
-        parts = np.empty((outer, chunks, inner), self.wide(compute)) if add or chunks > 1 else out
+        parts = np.empty((outer, chunks, inner), self.wide(compute)) if self.folds or chunks > 1 else out
         to = out if chunks == 1 else parts
-        results = [parts, to] if add else [to]
+        results = [parts, to] if self.folds else [to]
         numbers = [*given, n, inner, step, chunk, width]
         self._launch("columns", compute, [*arrays, *kept, *results], numbers, tiles, outer * n * inner)
         if to is not out:
@@ -206,13 +216,12 @@ class Reduction:
 
     def wide(self, compute: str) -> np.dtype:
         """The type of partial results."""
-        return np.dtype("d") if self.combine == "add" else np.dtype(compute)
+        return np.dtype("d") if self.folds else np.dtype(compute)
 
     def _fold(self, parts: np.ndarray, out: np.ndarray) -> None:
         """Partial results along the second dimension, combined."""
-        ufunc = {"add": np.add, "max": np.maximum, "min": np.minimum}[self.combine]
         with np.errstate(invalid="ignore", over="ignore"):
-            out[...] = ufunc.reduce(parts, axis=1)
+            out[...] = _UFUNCS[self.combine].reduce(parts, axis=1)
 
     # -- emitting -----------------------------------------------------------------------------
 
@@ -247,8 +256,8 @@ class Reduction:
         return [*loads, *emitter.lines[before:]], results
 
     def _pair(self, a: str, b: str, compute: str) -> str:
-        if self.combine == "add":
-            return f"({a} + {b})"
+        if self.folds:
+            return f"({a} {_SYMBOLS[self.combine]} {b})"
         if compute in "fd":
             return f"{self.combine}imum({a}, {b})"
         return f"({a} if {a} {'>' if self.combine == 'max' else '<'} {b} else {b})"
@@ -257,10 +266,9 @@ class Reduction:
         name = f"{self.name}_rows"
         inputs = ", ".join([*self.arrays, *self.kept])
         numbers = "".join(f"{n}, " for n in self.numbers)
-        add = self.combine == "add"
         lines = ["@block", f"def {name}_block({inputs}, {numbers}o, first, last):"]
         lines += ["    " + h for h in head]
-        lines += (self._sum_text if add else self._extremum_text)(emitter, compute, chars)
+        lines += (self._fold_text if self.folds else self._extremum_text)(emitter, compute, chars)
         lines += ["    return total", "", f"def {name}({inputs}, out, {numbers}n, chunk, start, stop):"]
         lines += [
             "    chunks = (n + chunk - 1) // chunk",
@@ -273,19 +281,21 @@ class Reduction:
         ]
         part = f"{name}_block({inputs}, {numbers}o, at, min(at + {BLOCK}, last))"
         lines += [
-            f"        total = {f'f8({part})' if add else part}",
+            f"        total = {f'f8({part})' if self.folds else part}",
             f"        at += {BLOCK}",
             "        while at < last:",
         ]
-        step = f"total + f8({part})" if add else self._pair("total", "part", compute)
-        lines += [*([] if add else [f"            part = {part}"]), f"            total = {step}"]
+        if self.folds:
+            lines += [f"            total = total {_SYMBOLS[self.combine]} f8({part})"]
+        else:
+            lines += [f"            part = {part}", f"            total = {self._pair('total', 'part', compute)}"]
         lines += [f"            at += {BLOCK}", "        out[r] = total"]
         return "\n".join(lines) + "\n"
 
-    def _sum_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
+    def _fold_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
         body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
-        lines = [f"    total = {TYPE_NAMES[compute]}(0)", "    for i in range(first, last):"]
-        return [*lines, *("        " + b for b in body), f"        total = total + {result}"]
+        lines = [f"    total = {TYPE_NAMES[compute]}({_NEUTRAL[self.combine]})", "    for i in range(first, last):"]
+        return [*lines, *("        " + b for b in body), f"        total = total {_SYMBOLS[self.combine]} {result}"]
 
     def _extremum_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
         body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
@@ -296,8 +306,7 @@ class Reduction:
     def _columns_text(self, emitter: Emitter, head: list[str], compute: str, chars: str) -> str:
         inputs = ", ".join([*self.arrays, *self.kept])
         numbers = "".join(f"{n}, " for n in self.numbers)
-        add = self.combine == "add"
-        results = "parts, out" if add else "out"
+        results = "parts, out" if self.folds else "out"
         lines = [f"def {self.name}_columns({inputs}, {results}, {numbers}{_COLUMN_SIZES}):"]
         lines += ["    " + h for h in head]
         lines += ["    tiles = (inner + width - 1) // width", "    chunks = (n + chunk - 1) // chunk"]
@@ -311,8 +320,8 @@ class Reduction:
         lines += ["        to = r * inner + left"]
         if self.kept:
             lines += ["        kept = o * inner + left"]
-        if add:
-            lines += ["        for j in range(m):", "            parts[to + j] = 0"]
+        if self.folds:
+            lines += ["        for j in range(m):", f"            parts[to + j] = {_NEUTRAL[self.combine]}"]
         else:
             body, (result,) = self._body(emitter, compute, chars, ["row + j"], "kept + j")
             lines += [
@@ -325,7 +334,7 @@ class Reduction:
             lines += [f"        while k + {count} <= last:", "            row = o * step + k * inner + left"]
             lines += [f"            k += {count}", "            for j in range(m):"]
             lines += ["                " + b for b in self._rows_together(emitter, compute, chars, count)]
-        if add:
+        if self.folds:
             lines += ["        for j in range(m):", "            out[to + j] = parts[to + j]"]
         return "\n".join(lines) + "\n"
 
@@ -337,6 +346,6 @@ class Reduction:
         emitter.calls |= own.calls
         while len(results) > 1:
             results = [self._pair(a, b, compute) for a, b in zip(results[::2], results[1::2], strict=True)]
-        if self.combine == "add":
-            return [*body, f"parts[to + j] = parts[to + j] + f8({results[0]})"]
+        if self.folds:
+            return [*body, f"parts[to + j] = parts[to + j] {_SYMBOLS[self.combine]} f8({results[0]})"]
         return [*body, f"part = {results[0]}", f"out[to + j] = {self._pair('out[to + j]', 'part', compute)}"]

@@ -24,9 +24,9 @@ from .scalar_log import (
     log1p_f4, log1p_f8, log2_f4, log2_f8, softplus_f4, softplus_f8,
 )  # fmt: skip
 from .scalar_pow import pow_f4, pow_f8
+from .scalar_gamma import digamma_f4, digamma_f8, lgamma_f4, lgamma_f8, trigamma_f4, trigamma_f8
 from .scalar_special import (
-    digamma_f4, digamma_f8, erf_f4, erf_f8, erfc_f4, erfc_f8, erfinv_f4, erfinv_f8, i0_f4, i0_f8, i1_f4,
-    i1_f8, lgamma_f4, lgamma_f8, trigamma_f4, trigamma_f8,
+    erf_f4, erf_f8, erfc_f4, erfc_f8, erfinv_f4, erfinv_f8, i0_f4, i0_f8, i1_f4, i1_f8,
 )  # fmt: skip
 from .scalar_trig import (
     acos_f4, acos_f8, asin_f4, asin_f8, atan_f4, atan_f8, atan2_f4, atan2_f8, cos_f4, cos_f8, sin_f4,

@@ -48,7 +48,7 @@ def _instruction(name: str, twin: Callable[..., Any], arity: int) -> Any:
 
 
 def _fma_twin(a, b, c):
-    dtype = type(a)
+    dtype = np.float32 if type(a) is np.float32 else np.float64  # a Python number is a float64
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         return dtype(a * b + c)
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
@@ -57,7 +57,7 @@ def _fma_twin(a, b, c):
     try:
         wide = float(exact)
     except OverflowError:
-        return dtype(math.copysign(math.inf, exact))
+        return dtype(math.inf if exact > 0 else -math.inf)
     if dtype is np.float64:
         return np.float64(wide)
     # Rounded to float64 first; where that gives the middle between two float32, what was cut off decides.

@@ -106,7 +106,7 @@ def power_f8(t, shift):
 def exp_parts_f4(x):
     """(p, h, c) with exp(x) = p h c for any x < 88.8; only the last product may be subnormal."""
     low = f4(-104.0) if x < f4(-104.0) else x
-    small = low < f4(-86.0)
+    small = x < f4(-86.0)
     t, q = _split_f4(low, WHOLE_F4 + f4(64) if small else WHOLE_F4)
     return f4(1) + q, power_f4(t, -1), _SMALL_F4 if small else f4(2)
 
@@ -114,7 +114,7 @@ def exp_parts_f4(x):
 @device
 def exp_parts_f8(x):
     low = -746.0 if x < -746.0 else x
-    small = low < -707.0
+    small = x < -707.0
     t, q = _split_f8(low, WHOLE_F8 + 64.0 if small else WHOLE_F8)
     return 1.0 + q, power_f8(t, -1), _SMALL_F8 if small else 2.0
 
@@ -134,7 +134,7 @@ def exp_f8(x):
 @device
 def exp2_f4(x):
     low = f4(-151.0) if x < f4(-151.0) else x
-    small = low < f4(-124.0)
+    small = x < f4(-124.0)
     whole = WHOLE_F4 + f4(64) if small else WHOLE_F4
     t = low + whole
     r = low - (t - whole)
@@ -145,7 +145,7 @@ def exp2_f4(x):
 @device
 def exp2_f8(x):
     low = -1076.0 if x < -1076.0 else x
-    small = low < -1020.0
+    small = x < -1020.0
     whole = WHOLE_F8 + 64.0 if small else WHOLE_F8
     t = low + whole
     r = low - (t - whole)
@@ -187,8 +187,8 @@ def sigmoid_f4(x):
     """
     a = f4(104.0) if x < f4(-104.0) else -x
     a = f4(-87.0) if a < f4(-87.0) else a
-    large = a > f4(87.0)
-    lost = a > f4(16.2)
+    large = x < f4(-87.0)
+    lost = x < f4(-16.2)
     t, q = _split_f4(a, WHOLE_F4 - f4(64) if large else WHOLE_F4)
     s = power_f4(t, 0)
     y = f4(1) / fma(s, q, s + (f4(0) if lost else f4(1))) * (f4(5.421010862427522e-20) if large else f4(1))
@@ -199,8 +199,8 @@ def sigmoid_f4(x):
 def sigmoid_f8(x):
     a = 746.0 if x < -746.0 else -x
     a = -708.0 if a < -708.0 else a
-    large = a > 708.0
-    lost = a > 36.3
+    large = x < -708.0
+    lost = x < -36.3
     t, q = _split_f8(a, WHOLE_F8 - 64.0 if large else WHOLE_F8)
     s = power_f8(t, 0)
     y = 1.0 / fma(s, q, s + (0.0 if lost else 1.0)) * (5.421010862427522e-20 if large else 1.0)

@@ -103,9 +103,11 @@ def log_f8(x):
 def log_sum_f8(x):
     """(high, low) with high + low = log(x) to about 57 bits after the point, for positive finite x."""
     k, f = split_f8(x)
-    high = fma(k, LN2_HIGH, f)
-    lost = f - fma(-k, LN2_HIGH, high)
-    return high, lost + fma(k, LN2_LOW, rest_f8(f))
+    first = fma(k, LN2_HIGH, f)
+    lost = f - fma(-k, LN2_HIGH, first)
+    rest = rest_f8(f) + fma(k, LN2_LOW, lost)
+    high = first + rest
+    return high, rest - (high - first)
 
 
 @device

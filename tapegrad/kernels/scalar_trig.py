@@ -188,14 +188,14 @@ def _turn_f4(q, r):
 
 
 @device
-def _turn_f8(q, r, low):
+def turn_f8(q, r, low):
     z = r * r
     y = _cosine_f8(r, low, z) if q & 1 else _sine_f8(r, low, z)
     return float_f8(bits_f8(y) ^ ((q & 2) << 62))
 
 
 @device
-def _tangent_f8(q, r, low):
+def tangent_f8(q, r, low):
     z = r * r
     s, c = _sine_f8(r, low, z), _cosine_f8(r, low, z)
     return (-c if q & 1 else s) / (s if q & 1 else c)
@@ -204,20 +204,20 @@ def _tangent_f8(q, r, low):
 @device
 def _sin_large(x):
     q, r, low = _reduce_large(fabs(x))
-    y = _turn_f8(q, r, low)
+    y = turn_f8(q, r, low)
     return -y if x < 0.0 else y
 
 
 @device
 def _cos_large(x):
     q, r, low = _reduce_large(fabs(x))
-    return _turn_f8(q + 1, r, low)
+    return turn_f8(q + 1, r, low)
 
 
 @device
 def _tan_large(x):
     q, r, low = _reduce_large(fabs(x))
-    y = _tangent_f8(q, r, low)
+    y = tangent_f8(q, r, low)
     return -y if x < 0.0 else y
 
 
@@ -264,7 +264,7 @@ def sin_f4(x):
 def sin_f8(x):
     a, large = _usual_f8(x)
     q, r, low = _reduce_f8(a)
-    return _rare_sin_f8(large, _with_sign_f8(_turn_f8(q, r, low), x))
+    return _rare_sin_f8(large, _with_sign_f8(turn_f8(q, r, low), x))
 
 
 @device
@@ -278,7 +278,7 @@ def cos_f4(x):
 def cos_f8(x):
     a, large = _usual_f8(x)
     q, r, low = _reduce_f8(a)
-    return _rare_cos_f8(large, _turn_f8(q + 1, r, low))
+    return _rare_cos_f8(large, turn_f8(q + 1, r, low))
 
 
 @device
@@ -300,7 +300,7 @@ def tan_f4(x):
 def tan_f8(x):
     a, large = _usual_f8(x)
     q, r, low = _reduce_f8(a)
-    return _rare_tan_f8(large, _with_sign_f8(_tangent_f8(q, r, low), x))
+    return _rare_tan_f8(large, _with_sign_f8(tangent_f8(q, r, low), x))
 
 
 @device

@@ -153,11 +153,11 @@ def _reduced_strided(
     repeated = [d for d in range(x.ndim) if x.strides[d] == 0 and x.shape[d] > 1]
     if repeated:
         once = x[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(x.ndim)])]
-        add = reduction.combine == "add"
-        result = reduced(reduction, once, dims, np.float64 if add else dtype, numbers)
-        if add:
+        result = reduced(reduction, once, dims, np.float64 if reduction.folds else dtype, numbers)
+        if reduction.folds:
+            times = count_of(x.shape, [d for d in dims if d in repeated])
             with np.errstate(all="ignore"):
-                result = (result * count_of(x.shape, [d for d in dims if d in repeated])).astype(dtype)
+                result = (result * times if reduction.combine == "add" else result**times).astype(dtype)
         return np.broadcast_to(result, [n for d, n in enumerate(x.shape) if d not in dims]).copy()
     y, inner_dims, restore = in_memory_order(x, dims)
     return restore(reduced(reduction, y, inner_dims, dtype, numbers))

@@ -66,6 +66,7 @@ def searchsorted(
     """
     values = _value_tensor(input, sorted_sequence, "searchsorted")
     s, v = sorted_sequence._array, values._array
+    refuse_bools(s, "searchsorted")
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -131,7 +132,7 @@ def isin(
     a = elements if isinstance(elements, Value) else test_elements._make(np.asarray(elements))
     b = test_elements if isinstance(test_elements, Value) else elements._make(np.asarray(test_elements))
     to = dtypes.promote_types(dtypes.of(a._array), dtypes.of(b._array))
-    if to is dtypes.bool_:
+    if "?" in (a._array.dtype.char, b._array.dtype.char):
         raise RuntimeError("Unsupported input type encountered for isin(): Bool")
     return into(_member(to_dtype(a, to), to_dtype(b, to), invert=bool(invert)), out, "isin")
 

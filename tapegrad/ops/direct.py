@@ -53,15 +53,20 @@ class DirectOp(KernelOp):
         result._version = [0, None]
         result._view = None
         if modes.grad:
-            for v in values:
-                if v is not None and v._source() is not None:
-                    result._node = self._recorded(values, params, array)
-                    break
+            edges = [None if v is None else v._edge() for v in values]
+            needs = tuple([e is not None for e in edges])
+            if True in needs:
+                result._node = self._recorded(values, edges, needs, params, array)
         return result
 
-    def _recorded(self, values: Sequence[Any], params: dict[str, Any], out: np.ndarray) -> Entry | None:
-        edges = tuple([None if v is None else v._edge() for v in values])
-        needs = tuple([e is not None for e in edges])
+    def _recorded(
+        self,
+        values: Sequence[Any],
+        edges: list[Any],
+        needs: tuple[bool, ...],
+        params: dict[str, Any],
+        out: np.ndarray,
+    ) -> Entry:
         kept = self._kept.get(needs)
         if kept is None:
             names = self.save_list(needs)
@@ -73,18 +78,16 @@ class DirectOp(KernelOp):
         stamps: list[Any] = []
         for j, of_shape in kept:
             v = None if j < 0 else values[j]
-            if v is None:
-                saved.append(None)
-                stamps += (None, 0)
-            elif of_shape:
-                saved.append(v._array.shape)
+            if v is None or of_shape:
+                saved.append(None if v is None else v._array.shape)
                 stamps += (None, 0)
             else:
                 version = v._version
                 saved.append(v._array)
                 stamps += (version, version[0])
         indices = tuple([0 if v is None else v._index for v in values])
-        return record(self, edges, indices, tuple(saved), tuple(stamps), params, ((out.shape, out.dtype),))
+        meta = ((out.shape, out.dtype),)
+        return record(self, tuple(edges), indices, tuple(saved), tuple(stamps), params, meta)
 
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         saved = entry.saved

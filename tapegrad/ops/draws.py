@@ -16,12 +16,18 @@ _SMALL = 10_000  # below, the call is what costs
 _entries: dict[tuple[str, str], Any] = {}
 
 
+def words_blocks(n: int) -> int:
+    """How many blocks n elements of one word each take: whole chunks of 16 blocks."""
+    return 16 * -(-n // 64)
+
+
 def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: Any, b: Any) -> None:
     n = out.size
-    blocks = -(-n // per_block)
-    if not blocks:
+    if not n:
         return
+    blocks = words_blocks(n) if per_block == 4 else -(-n // per_block)
     draw = generator.draw(blocks)
+    count = blocks // 16 if per_block == 4 else blocks
     args = (out, n, draw.key0, draw.key1, draw.offset, a, b)
     if n < _SMALL:
         key = (kernel.label, out.dtype.char)
@@ -30,9 +36,9 @@ def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: 
             kind = "int" if type(a) is int else "float"
             chars = (out.dtype.char, *["int"] * 4, kind, kind, "int", "int")
             entry = _entries[key] = kernel.entry(chars)
-        entry(*args, 0, blocks)
+        entry(*args, 0, count)
     else:
-        launch(kernel, args, blocks, 2 * n)
+        launch(kernel, args, count, 2 * n)
 
 
 def uniform(
@@ -89,12 +95,10 @@ def below(p: np.ndarray, generator: Generator) -> np.ndarray:
     """1 with probability p, else 0, in the dtype of p."""
     wide = np.ascontiguousarray(p, np.float64 if p.dtype.char == "d" else np.float32)
     out = np.empty(p.shape, wide.dtype)
-    blocks = -(-p.size // 4)
-    if blocks:
-        draw = generator.draw(blocks)
-        launch(
-            kernels.random.below, (wide, out, p.size, draw.key0, draw.key1, draw.offset), blocks, 2 * p.size
-        )
+    if p.size:
+        draw = generator.draw(words_blocks(p.size))
+        args = (wide, out, p.size, draw.key0, draw.key1, draw.offset)
+        launch(kernels.random.below, args, p.size // 64 + 1, 2 * p.size)
     return out.astype(p.dtype, copy=False)
 
 
@@ -176,5 +180,5 @@ def dropped(
         out = np.empty(x.shape, x.dtype)
         hyper = np.array([scale, shift, fill], x.dtype)
         args = (x, out, x.size, draw.key0, draw.key1, draw.offset, round(p * 2.0**32), hyper)
-        launch(kernels.random.dropout, args, x.size // 4 + 1, 2 * x.size)
+        launch(kernels.random.dropout, args, x.size // 64 + 1, 2 * x.size)
     return out.astype(np.float16) if half else out  # type: ignore[no-any-return]

@@ -74,7 +74,7 @@ def _apply(input: Any, p: float, train: bool, inplace: bool, alpha: bool, featur
         scale = 1 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
         shift = _ALPHA * scale * p
         fill = shift - _ALPHA * scale
-    draw = default_generator.draw(-(-(array.size // inner) // 4))
+    draw = default_generator.draw(draws.words_blocks(array.size // inner))
     params = {"draw": draw, "p": p, "inner": inner, "scale": scale, "shift": shift, "fill": fill}
     return kernel_inplace(dropped, input, **params) if inplace else dropped(input, **params)
 

@@ -101,9 +101,9 @@ _UFUNCS = {
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``np.exp(t)`` and ``array * t``: the tapegrad operation of that name, recorded as usual."""
     name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
-    first = next(x for x in inputs if isinstance(x, Value))
     if method != "__call__" or kwargs:
         raise TypeError(f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs) or 'these arguments'} cannot be applied to a tensor; use tapegrad's functions, or tensor.detach().numpy()")
+    first = next(x for x in inputs if isinstance(x, Value))
     tensors = [x if isinstance(x, (Value, int, float)) else first._make(to_array(x)) for x in inputs]
     lead = tensors[0]
     if not isinstance(lead, Value):

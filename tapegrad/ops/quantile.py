@@ -9,7 +9,8 @@ import numpy as np
 from ..op import kernel_op
 from ..tape import Value
 from .along import take_along
-from .arithmetic import add, mul, sub
+from .arithmetic import mul, sub
+from .blends import mixed
 from .dims import wrap_dim
 from .out import into
 from .shape import movedim, reshape, select, unsqueeze
@@ -64,7 +65,7 @@ def _quantile(
     if interpolation in ("linear", "midpoint"):
         high = take_along(lanes, above, dim=lanes._array.ndim - 1)
         weight = 0.5 if interpolation == "midpoint" else sub(mul(levels, last), below)
-        result = add(low, mul(sub(high, low), weight))
+        result = mixed(low, high, weight)
     # (..., levels) becomes (levels, ...) with the dimension itself as PyTorch wants it.
     if keepdim:
         kept = [1] * x.ndim if dim is None else [1 if k == d else n for k, n in enumerate(x.shape)]

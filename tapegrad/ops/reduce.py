@@ -233,9 +233,10 @@ def _product_rule(g: Any, x: Any, dims: Any) -> Any:
 
 def _product(x: np.ndarray, *, dims: Any, shape: Any) -> np.ndarray:
     """Product over dims."""
+    if x.dtype.kind == "f" and x.size:
+        return reduce_floats(kernels.reduce.PRODUCT, x, dims, shape, x.dtype)
     with np.errstate(all="ignore"):
-        result = np.prod(widened(x), axis=dims, dtype=None if x.dtype.kind == "f" else x.dtype)
-        return np.asarray(result).astype(x.dtype, copy=False).reshape(shape)
+        return np.asarray(np.prod(x, axis=dims, dtype=x.dtype)).reshape(shape)
 
 
 multiplied = ReduceOp(_product, {"x": _product_rule}, "ProdBackward0", "prod")

@@ -52,9 +52,19 @@ def order_along(x, *, dim, descending):
 @kernel_op(x=_places_rule, outputs=("values", "indices"), name="topk")
 def top_along(x, *, k, dim, largest):
     """The k largest (or smallest) elements along a dimension in order, and where they were."""
-    indices = _order(x, dim, largest)
-    if x.ndim:
-        indices = np.ascontiguousarray(indices[(*[slice(None)] * dim, slice(k))])
+    if not x.ndim:
+        return (x.copy(), np.zeros((), np.int64)) if k else (x[:0], np.zeros(0, np.int64))
+    n = x.shape[dim]
+    if 0 < k < n:
+        chosen = np.argpartition(x, n - k if largest else k - 1, axis=dim)
+        chosen = chosen[(*[slice(None)] * dim, slice(n - k, None) if largest else slice(k))]
+        chosen = np.sort(chosen, axis=dim)  # so that equal elements come out in order
+    else:
+        chosen = np.broadcast_to(np.arange(n).reshape(n, *[1] * (x.ndim - dim - 1)), x.shape)
+        chosen = chosen[(*[slice(None)] * dim, slice(k))]
+    chosen = np.ascontiguousarray(chosen)
+    order = _order(taken_along(x, chosen, dim), dim, largest)
+    indices = taken_along(chosen, order, dim)
     return taken_along(x, indices, dim), indices
 
 
@@ -97,7 +107,10 @@ def _ranked(x: np.ndarray, dim: int, rank: Any, shape: Any) -> tuple[np.ndarray,
     """The element of a rank (a number, or one per lane) along dim, and its index."""
     if not x.ndim:
         return x.copy(), np.zeros((), np.int64)
-    order = np.argsort(x, axis=dim, kind="stable")
+    if isinstance(rank, int):
+        order = np.argpartition(x, rank, axis=dim)
+    else:
+        order = np.argsort(x, axis=dim, kind="stable")
     kept = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
     indices = taken_along(order, np.ascontiguousarray(np.broadcast_to(rank, kept)), dim)
     return taken_along(x, indices, dim).reshape(shape), indices.reshape(shape)
@@ -189,10 +202,12 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
 
 def _median_face(whole: Any, along: Any, input: Any, dim: Any, keepdim: bool, out: Any, name: str) -> Any:
     x = input._array
-    refuse_bools(x, name)
     if dim is None:
+        if x.size:
+            refuse_bools(x, name)
         return into(whole(input, dims=tuple(range(x.ndim))), out, name)
     d = dim_with_elements(x, dim, name)
+    refuse_bools(x, name)
     return into_pair(along(input, dim=d, shape=_lane_shape(x, d, keepdim)), out, name)
 
 

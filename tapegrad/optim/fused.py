@@ -137,9 +137,10 @@ class Runner:
         array = param._array
         size = array.size
         arrays = [array, grad._array]
-        plain = grad._char == char
+        shape = array.shape
+        plain = grad._char == char and grad._array.shape == shape and array.flags.writeable
         for state in states:
-            if state._char != char:
+            if state._char != char or state._array.shape != shape:
                 plain = False
             arrays.append(state._array)
         if not plain or char not in "fd" or not char:
@@ -160,6 +161,15 @@ class Runner:
         dtype = dtypes.of(arrays[0])
         if not dtype.is_floating_point:
             raise RuntimeError(f"{self._mark[0]}: cannot update a parameter of dtype {dtype}")
+        if not arrays[0].flags.writeable:
+            raise RuntimeError(f"{self._mark[0]}: the memory of a parameter is read-only; clone() it first")
+        shapes = [a.shape for a in arrays]
+        if len(set(shapes)) > 1:
+            raise RuntimeError(
+                f"{self._mark[0]}: a parameter of shape {list(shapes[0])} has a gradient of shape {list(shapes[1])} and state of "
+                f"shape(s) {[list(s) for s in shapes[2:]]}. Was its .data replaced, or the state of another parameter loaded? "
+                "Make a new optimizer, or load the state that belongs to it."
+            )
         char = "d" if arrays[0].dtype.char == "d" else "f"
         if char != self.char:
             self._prepare(char)

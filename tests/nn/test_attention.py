@@ -118,10 +118,11 @@ def test_stacks(norm_first, final_norm):
         norm = lib.nn.LayerNorm(WIDTH) if final_norm else None
         return getattr(lib.nn, f"Transformer{kind}")(layer, 2, norm).double()
 
+    hidden = {"memory_key_padding_mask": PADDINGS["bool"]}
     for kind, inputs, kwargs in [
         ("Encoder", [x(BATCH, 5, WIDTH)], {"src_key_padding_mask": PADDINGS["bool"]}),
         ("Encoder", [x(BATCH, 5, WIDTH)], {"mask": np.triu(np.full((5, 5), -np.inf), 1)}),
-        ("Decoder", [x(BATCH, LENGTH, WIDTH), x(BATCH, 5, WIDTH)], {"memory_key_padding_mask": PADDINGS["bool"]}),
+        ("Decoder", [x(BATCH, LENGTH, WIDTH), x(BATCH, 5, WIDTH)], hidden),
     ]:
         mine, theirs = made(tg, kind), made(torch, kind)
         assert repr(mine) == repr(theirs)

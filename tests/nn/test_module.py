@@ -14,7 +14,7 @@ import tapegrad as tg
 
 torch = pytest.importorskip("torch")
 
-from .oracle import agree, names  # noqa: E402 - needs torch
+from .oracle import agree, names  # noqa: E402 - it needs torch
 
 
 def net(lib):

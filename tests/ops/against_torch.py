@@ -53,4 +53,4 @@ def _run(lib: Any, fn: Any, arrays: Sequence[Any], wrt: Sequence[int], second: b
         chosen = [g for g in recorded if g is not None and g.requires_grad]
         directions = [direction(g) for g in chosen]
         results += lib.autograd.grad(chosen, [*leaves, cotangent], directions, allow_unused=True)
-    return [None if r is None else r.detach().numpy() for r in results]
+    return [None if r is None else r.detach().numpy(force=True) for r in results]

@@ -36,7 +36,7 @@ CASES: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     (2, (2, 1, 4, 4), (3, 1, 4, 4), {"padding": 3}),
     (2, (1, 2, 5, 12), (3, 2, 1, 7), {"padding": (0, 3)}),
     (3, (2, 2, 4, 5, 4), (3, 2, 2, 3, 2), {"padding": (1, 0, 1), "stride": (1, 2, 1)}),
-    (3, (2, 4, 4, 4), (4, 1, 2, 2, 2), {"groups": 4}),
+    (3, (4, 3, 4, 4), (4, 1, 2, 2, 2), {"groups": 4}),
 ]
 
 TRANSPOSED: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
@@ -62,7 +62,9 @@ def test_convolutions(case: Any, bias: bool) -> None:
     wrt = tuple(range(len(arrays)))
     assert_same(lambda *a: theirs(*a, **options), lambda *a: ours(*a, **options), arrays, wrt=wrt)
     single = [a.astype("f") for a in arrays]
-    assert_same(lambda *a: theirs(*a, **options), lambda *a: ours(*a, **options), single, wrt=wrt, tolerance=1e-3)
+    assert_same(
+        lambda *a: theirs(*a, **options), lambda *a: ours(*a, **options), single, wrt=wrt, tolerance=1e-3
+    )
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -75,7 +77,10 @@ def test_transposed_convolutions(case: Any, bias: bool) -> None:
     arrays = [normal(*x), normal(*w), *([normal(w[1] * options.get("groups", 1))] if bias else [])]
     theirs, ours = getattr(torch.nn.functional, f"conv_transpose{n}d"), getattr(F, f"conv_transpose{n}d")
     assert_same(
-        lambda *a: theirs(*a, **options), lambda *a: ours(*a, **options), arrays, wrt=tuple(range(len(arrays)))
+        lambda *a: theirs(*a, **options),
+        lambda *a: ours(*a, **options),
+        arrays,
+        wrt=tuple(range(len(arrays))),
     )
 
 
@@ -123,7 +128,9 @@ def test_empty_batches_and_strided_inputs() -> None:
     x = tg.tensor(normal(8, 8, 3, 2)).permute(3, 2, 0, 1)
     np.testing.assert_allclose(F.conv2d(x, w).detach().numpy(), F.conv2d(x.contiguous(), w).detach().numpy())
     wide = tg.tensor(normal(1, 3, 1, 1)).expand(2, 3, 5, 5)
-    np.testing.assert_allclose(F.conv2d(wide, w).detach().numpy(), F.conv2d(wide.contiguous(), w).detach().numpy())
+    np.testing.assert_allclose(
+        F.conv2d(wide, w).detach().numpy(), F.conv2d(wide.contiguous(), w).detach().numpy()
+    )
 
 
 def test_other_dtypes() -> None:
@@ -144,21 +151,39 @@ def test_nan_stays_where_it_belongs() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda z: F.conv2d(z(8, 8), z(4, 3, 3, 3)), r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d"),
+        (
+            lambda z: F.conv2d(z(8, 8), z(4, 3, 3, 3)),
+            r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d",
+        ),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 2, 3, 3)), "to have 2 channels, but got 3 channels instead"),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3)), "weight should have 4 dimensions"),
-        (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 9, 3)), "Kernel size can't be greater than actual input size"),
-        (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), z(5)), "expected bias to be 1-dimensional with 4 elements"),
-        (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3).double()), r"\(FloatTensor\) and weight type \(DoubleTensor\)"),
+        (
+            lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 9, 3)),
+            "Kernel size can't be greater than actual input size",
+        ),
+        (
+            lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), z(5)),
+            "expected bias to be 1-dimensional with 4 elements",
+        ),
+        (
+            lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3).double()),
+            r"\(FloatTensor\) and weight type \(DoubleTensor\)",
+        ),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), stride=0), "non-positive stride"),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), padding=-1), "negative padding"),
-        (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), dilation=0), "dilation should be greater than zero"),
+        (
+            lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), dilation=0),
+            "dilation should be greater than zero",
+        ),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), groups=0), "non-positive groups"),
         (lambda z: F.conv2d(z(2, 4, 8, 8), z(3, 2, 3, 3), groups=2), "divisible by 2 at dimension 0"),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), padding="full"), "Invalid padding string"),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), padding="same", stride=2), "strided convolutions"),
         (lambda z: F.conv2d(z(2, 3, 8, 8), z(4, 3, 3, 3), stride=(1, 2, 3)), "list of 2 values"),
-        (lambda z: F.conv_transpose2d(z(2, 3, 8, 8), z(3, 4, 3, 3), output_padding=1), "output padding must be smaller"),
+        (
+            lambda z: F.conv_transpose2d(z(2, 3, 8, 8), z(3, 4, 3, 3), output_padding=1),
+            "output padding must be smaller",
+        ),
         (lambda z: F.conv_transpose2d(z(2, 3, 1, 1), z(3, 4, 3, 3), padding=2), "Output size is too small"),
         (lambda z: F.conv_transpose2d(z(2, 3, 8, 8), z(4, 3, 3, 3)), "to have 4 channels, but got 3"),
     ],

@@ -1,4 +1,4 @@
-"""gather, scatter, rows by number, masks, diagonals, embeddings: against NumPy, PyTorch, finite differences."""
+"""gather, scatter, rows by number, masks, diagonals, embeddings: against PyTorch and finite differences."""
 
 from __future__ import annotations
 

@@ -80,11 +80,15 @@ def test_mean(n: int, options: dict[str, Any]) -> None:
     theirs, ours = getattr(torch.nn.functional, f"avg_pool{n}d"), getattr(F, f"avg_pool{n}d")
     x = normal(*SHAPES[n])
     assert_same(lambda a: theirs(a, **options), lambda a: ours(a, **options), [x])
-    assert_same(lambda a: theirs(a, **options), lambda a: ours(a, **options), [x[0].astype("f")], tolerance=1e-5)
+    assert_same(
+        lambda a: theirs(a, **options), lambda a: ours(a, **options), [x[0].astype("f")], tolerance=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", ["avg", "max"])
-@pytest.mark.parametrize(("n", "size"), [(1, 4), (1, 1), (2, (3, 4)), (2, (None, 7)), (2, 12), (3, (2, 3, None)), (3, 1)])
+@pytest.mark.parametrize(
+    ("n", "size"), [(1, 4), (1, 1), (2, (3, 4)), (2, (None, 7)), (2, 12), (3, (2, 3, None)), (3, 1)]
+)
 def test_adaptive(kind: str, n: int, size: Any) -> None:
     torch = pytest.importorskip("torch")
     from .against_torch import assert_same
@@ -96,7 +100,9 @@ def test_adaptive(kind: str, n: int, size: Any) -> None:
     if kind == "max":
         x = normal(*SHAPES[n])
         places = theirs(torch.tensor(x), size, return_indices=True)[1]
-        np.testing.assert_array_equal(ours(tg.tensor(x), size, return_indices=True)[1].numpy(), places.numpy())
+        np.testing.assert_array_equal(
+            ours(tg.tensor(x), size, return_indices=True)[1].numpy(), places.numpy()
+        )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -121,7 +127,9 @@ def test_unpooling(n: int) -> None:
     theirs, ours = getattr(torch.nn.functional, f"max_unpool{n}d"), getattr(F, f"max_unpool{n}d")
     given = [pooled.numpy(), index.numpy()]
     size = x.shape[2:]
-    assert_same(lambda a, i: theirs(a, i, 2, output_size=size), lambda a, i: ours(a, i, 2, output_size=size), given)
+    assert_same(
+        lambda a, i: theirs(a, i, 2, output_size=size), lambda a, i: ours(a, i, 2, output_size=size), given
+    )
     even = x[(..., *[slice(0, 4)] * n)]
     pooled, index = getattr(F, f"max_pool{n}d")(tg.tensor(even), 2, return_indices=True)
     assert_same(lambda a, i: theirs(a, i, 2), lambda a, i: ours(a, i, 2), [pooled.numpy(), index.numpy()])
@@ -140,7 +148,11 @@ def test_dtypes() -> None:
     half = x.half()
     assert F.avg_pool2d(half, 2).dtype is tg.float16
     assert F.max_pool2d(half, 2).dtype is tg.float16
-    for call in (lambda: F.avg_pool2d(x, 2), lambda: F.max_pool1d(x[0], 2), lambda: F.adaptive_avg_pool2d(x, 1)):
+    for call in (
+        lambda: F.avg_pool2d(x, 2),
+        lambda: F.max_pool1d(x[0], 2),
+        lambda: F.adaptive_avg_pool2d(x, 1),
+    ):
         with pytest.raises(NotImplementedError):
             call()
 
@@ -149,7 +161,11 @@ def test_empty_batch_and_strided_input() -> None:
     assert F.max_pool2d(tg.zeros(0, 3, 8, 8), 2).shape == (0, 3, 4, 4)
     assert F.adaptive_avg_pool2d(tg.zeros(2, 3, 8, 8), 0).shape == (2, 3, 0, 0)
     x = tg.tensor(normal(6, 8, 3, 2)).permute(3, 2, 0, 1)
-    for pool in (lambda a: F.max_pool2d(a, 2), lambda a: F.avg_pool2d(a, 2), lambda a: F.adaptive_max_pool2d(a, 3)):
+    for pool in (
+        lambda a: F.max_pool2d(a, 2),
+        lambda a: F.avg_pool2d(a, 2),
+        lambda a: F.adaptive_max_pool2d(a, 3),
+    ):
         np.testing.assert_array_equal(pool(x).numpy(), pool(x.contiguous()).numpy())
 
 
@@ -165,15 +181,27 @@ def test_empty_batch_and_strided_input() -> None:
         (lambda z: F.max_pool2d(z(2, 3, 8, 8), 2, padding=-1), RuntimeError, "non-negative"),
         (lambda z: F.max_pool2d(z(2, 3, 8, 8), 2, dilation=0), RuntimeError, "dilation"),
         (lambda z: F.max_pool2d(z(2, 3, 1, 1), 2), RuntimeError, "Output size is too small"),
-        (lambda z: F.avg_pool2d(z(2, 3, 8, 8), 2, divisor_override=0), RuntimeError, "divisor must be not zero"),
+        (
+            lambda z: F.avg_pool2d(z(2, 3, 8, 8), 2, divisor_override=0),
+            RuntimeError,
+            "divisor must be not zero",
+        ),
         (lambda z: F.max_pool2d(z(2, 3, 8, 8), 1.5), TypeError, "int"),
         (lambda z: F.max_pool2d(3, 2), TypeError, "must be Tensor"),
         (lambda z: F.adaptive_avg_pool2d(z(8, 8), 2), RuntimeError, "Expected 3D or 4D"),
         (lambda z: F.adaptive_avg_pool2d(z(2, 3, 8, 8), -1), RuntimeError, "greater than or equal to 0"),
         (lambda z: F.adaptive_max_pool2d(z(2, 3, 0, 8), 2), RuntimeError, "dimension 2 being empty"),
         (lambda z: F.max_unpool2d(z(2, 3, 4, 4), z(2, 3, 4, 4).int(), 2), RuntimeError, "int64"),
-        (lambda z: F.max_unpool2d(z(2, 3, 4, 4), z(2, 3, 4, 3).long(), 2), RuntimeError, "same as that of the input"),
-        (lambda z: F.max_unpool2d(z(2, 3, 4, 4), z(2, 3, 4, 4).long() + 100, 2), RuntimeError, "invalid max index: 100"),
+        (
+            lambda z: F.max_unpool2d(z(2, 3, 4, 4), z(2, 3, 4, 3).long(), 2),
+            RuntimeError,
+            "same as that of the input",
+        ),
+        (
+            lambda z: F.max_unpool2d(z(2, 3, 4, 4), z(2, 3, 4, 4).long() + 100, 2),
+            RuntimeError,
+            "invalid max index: 100",
+        ),
         (
             lambda z: F.max_unpool2d(z(2, 3, 4, 4), z(2, 3, 4, 4).long(), 2, output_size=(19, 9)),
             ValueError,

@@ -38,16 +38,20 @@ def _philox(block: int, key0: int, key1: int) -> list[int]:
 
 def _words(n: int, key0: int, key1: int, offset: int) -> list[int]:
     out = np.empty(n, np.uint32)
-    kernels.random.words(out, n, key0, key1, offset, 0.0, 0.0, 0, n // 4 + 1)
+    kernels.random.words(out, n, key0, key1, offset, 0.0, 0.0, 0, n // 64 + 1)
     return out.tolist()
 
 
 def test_words_are_those_of_philox() -> None:
     # The first of the known answers that come with Random123.
-    assert _words(4, 0, 0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    known = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert _philox(0, 0, 0) == known
+    assert _words(64, 0, 0, 0)[::16] == known
     for key0, key1, offset in ((1, 2, 3), (0xFFFFFFFF, 0xDEADBEEF, 2**40 + 7)):
-        expected = _philox(offset, key0, key1) + _philox(offset + 1, key0, key1)
-        assert _words(7, key0, key1, offset) == expected[:7]
+        blocks = np.array([_philox(offset + b, key0, key1) for b in range(48)])
+        expected = blocks.reshape(3, 16, 4).transpose(0, 2, 1).reshape(-1).tolist()
+        for n in (1, 7, 20, 63, 64, 65, 150, 192):
+            assert _words(n, key0, key1, offset) == expected[:n]
 
 
 def _check_moments(values: np.ndarray, mean: float, std: float) -> None:

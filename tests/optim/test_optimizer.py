@@ -87,7 +87,8 @@ def test_what_is_not_supported_is_refused(option):
 def test_groups_and_printing():
     def observe(lib):
         a, b, c = (leaf(lib, v) for v in (1.0, 2.0, 3.0))
-        opt = lib.optim.Adam([{"params": a, "lr": 0.5, "note": "x"}, {"params": [b]}], lr=0.1, weight_decay=0.01)
+        first = {"params": a, "lr": 0.5, "note": "x"}
+        opt = lib.optim.Adam([first, {"params": [b]}], lr=0.1, weight_decay=0.01)
         opt.add_param_group({"params": [c], "betas": (0.5, 0.6)})
         groups = [{k: v for k, v in g.items() if k != "params"} for g in opt.param_groups]
         named = lib.optim.SGD([("first", a), ("second", b)], lr=0.1)

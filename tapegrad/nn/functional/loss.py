@@ -14,8 +14,8 @@ from ...ops.arithmetic import where
 from ...ops.maths import abs as absolute
 from ...ops.maths import exp, log, sign
 from ...ops.maths import sigmoid as logistic
+from ...ops.reduction import chosen_reduction, reduced, warn_sizes
 from ...tensor import Tensor
-from .reduction import chosen_reduction, reduced, warn_sizes, weighted
 
 
 @elementwise(
@@ -119,6 +119,14 @@ def _weighted_logit_cross(input: Any, target: Any, weight: Any) -> Any:
     return (1 - target) * input + ((1 - target) + target * weight) * _softplus1(-input)
 
 
+def _weighted(loss: Any, weight: Tensor | None, reduction: str) -> Any:
+    """Losses of single elements, weighted and reduced; the mean is over the weights."""
+    if weight is None:
+        return reduced(loss, reduction)
+    loss = loss * weight
+    return loss.sum() / weight.expand_as(loss).sum() if reduction == "mean" else reduced(loss, reduction)
+
+
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -132,7 +140,7 @@ def mse_loss(
         reduction = chosen_reduction(size_average, reduce, reduction)
     if input._array.shape != target._array.shape:
         warn_sizes("mse_loss", input, target)
-    return weighted(_squared(input, target), weight, reduction)
+    return _weighted(_squared(input, target), weight, reduction)
 
 
 def l1_loss(
@@ -146,7 +154,7 @@ def l1_loss(
     """|input - target|, reduced."""
     reduction = chosen_reduction(size_average, reduce, reduction)
     warn_sizes("l1_loss", input, target)
-    return weighted(_distance(input, target), weight, reduction)
+    return _weighted(_distance(input, target), weight, reduction)
 
 
 def smooth_l1_loss(
@@ -179,7 +187,7 @@ def huber_loss(
     warn_sizes("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
-    return weighted(_huber(input, target, delta=delta), weight, reduction)
+    return _weighted(_huber(input, target, delta=delta), weight, reduction)
 
 
 def binary_cross_entropy(

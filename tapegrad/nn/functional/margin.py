@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops.arithmetic import where
+from ...ops.reduction import chosen_reduction, reduced
 from ...tensor import Tensor
 from .distance import pairwise_distance
 from .loss import softplus_of
-from .reduction import chosen_reduction, reduced
 
 
 def margin_ranking_loss(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...ops.reduction import legacy_reduction
 from ...tensor import Tensor
 from .. import functional as F
-from ..functional.reduction import legacy_reduction
 from ..module import Module
 from .distance import PairwiseDistance
 
