@@ -314,18 +314,19 @@ class Elementwise(Op):
         if target is not None and any(np.may_share_memory(target, a) for a in arrays):
             arrays = [a.copy() if np.may_share_memory(target, a) else a for a in arrays]
         run_loop(variant.forward(), compute.numpy, arrays, [made], shape, numbers)
-        if result is compute and all(a.dtype is made.dtype for a in arrays) and result.char not in "e" and not self.params:
-            self._learn(variant, result.char, len(arrays))
+        same = all(a.dtype is compute.numpy for a in arrays) and made.dtype is result.numpy
+        if same and (result is compute or self.kind == "compare") and compute.char != "e" and not self.params:
+            self._learn(variant, compute.char, result.char, len(arrays))
         if out is not None:
             out._bump(self.name)
             return out
         return self._finish(values, made, params)
 
-    def _learn(self, variant: Variant, char: str, arrays: int) -> None:
+    def _learn(self, variant: Variant, char: str, out: str, arrays: int) -> None:
         """Give the fast path its kernel once the general path has shown that the types agree."""
         # A number reaches the kernel as a float, so only floating tensors may meet numbers on the short way.
         if char not in variant.flat and (char in "fd" or not variant.numbers):
-            variant.flat[char] = variant.forward().flat(char, char * (arrays + 1))
+            variant.flat[char] = variant.forward().flat(char, char * arrays + out)
 
     def _finish(self, values: list[Any], made: np.ndarray, params: dict[str, Any]) -> Any:
         cls = next(v for v in values if isinstance(v, Value))

@@ -97,7 +97,7 @@ def _bind(op: Elementwise, inputs: tuple[Any, ...], given: dict[str, Any]) -> tu
 _RESULT = """\
 result = new(Result)
 result._array = made
-result._char = char
+result._char = {char}
 result._extra = None
 result._grad = None
 result._index = 0
@@ -149,7 +149,7 @@ def short_way({a}, *, out=None):
             if n < grain:
                 shape = x.shape
                 dtype = x.dtype
-                made = empty(shape, dtype)
+                made = empty(shape, {out_dtype})
                 kernel(x, made, 0, n)
 {result}
                 node = {a}._node if {a}._view is None else {a}._source()
@@ -173,7 +173,7 @@ def short_way({a}, {b}, *, out=None):
                 shape = x.shape
                 if shape == y.shape:
                     dtype = x.dtype
-                    made = empty(shape, dtype)
+                    made = empty(shape, {out_dtype})
                     kernel(x, y, made, 0, n)
 {result}
                     node = {a}._node if {a}._view is None else {a}._source()
@@ -191,7 +191,7 @@ def short_way({a}, {b}, *, out=None):
             if kernel is not None:
                 shape = x.shape
                 dtype = x.dtype
-                made = empty(shape, dtype)
+                made = empty(shape, {out_dtype})
                 kernel(x, made, float({b}), 0, n)
 {result_number}
                 node = {a}._node if {a}._view is None else {a}._source()
@@ -235,7 +235,9 @@ def _short_way(op: Elementwise) -> Any:
     """Emit and compile (as Python) the function of an op with one or two inputs."""
     never = "" if op.rules else " or True"
     a = "input"  # not the op's own name for it, which may be one that the text uses; see _compiled
-    result = _RESULT
+    compares = op.kind == "compare"
+    result = _RESULT.format(char='"?"' if compares else "char")
+    out_dtype = "boolean" if compares else "dtype"
     site = (_SITE if config.record_lines else _NO_SITE).rstrip("\n")
     edge = f"({a} if node is LEAF else node,"
     if len(op.inputs) == 1:
@@ -243,7 +245,7 @@ def _short_way(op: Elementwise) -> Any:
         keep = _keep(op, (True,), sources, "vjp_1")
         entry = _ENTRY.format(edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, site=site)
         text = _UNARY.format(
-            a=a, never=never, result=_indent(result, 16), entry=_indent(entry, 16)
+            a=a, never=never, out_dtype=out_dtype, result=_indent(result, 16), entry=_indent(entry, 16)
         )
     else:
         b = "other"
@@ -269,6 +271,7 @@ def _short_way(op: Elementwise) -> Any:
             a=a,
             b=b,
             never=never,
+            out_dtype=out_dtype,
             result=_indent(result, 20),
             entry=_indent(entry, 20),
             result_number=_indent(result, 16),
@@ -283,7 +286,7 @@ def _indent(text: str, width: int) -> str:
 
 def _compiled(op: Elementwise, text: str) -> Any:
     scope: dict[str, Any] = {
-        "Entry": Entry, "LEAF": LEAF, "Value": Value, "empty": np.empty, "general": op.general,
+        "Entry": Entry, "boolean": np.dtype(bool), "LEAF": LEAF, "Value": Value, "empty": np.empty, "general": op.general,
         "getframe": sys._getframe, "grain": config.grain, "hooked": hooked, "modes": modes, "paused": paused, "new": object.__new__,
         "next_position": tape._next_position, "numbers": (float, int), "op": op, "ours": tape._ours,
         "user_frame": tape._user_frame, "Result": _bound[0] if _bound else Value,

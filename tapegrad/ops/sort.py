@@ -53,7 +53,7 @@ def order_along(x, *, dim, descending):
 def top_along(x, *, k, dim, largest):
     """The k largest (or smallest) elements along a dimension in order, and where they were."""
     if not x.ndim:
-        return (x.copy(), np.zeros((), np.int64)) if k else (x[:0], np.zeros(0, np.int64))
+        return x.copy(), np.zeros((), np.int64)
     n = x.shape[dim]
     if 0 < k < n:
         chosen = np.argpartition(x, n - k if largest else k - 1, axis=dim)
