@@ -45,7 +45,7 @@ def elementwise(
     def make(formula: Callable[..., Any]) -> Any:
         op = Elementwise(formula, None if derive else rules, kind, masks, node_name, name)
         plain = not op.params and not op.defaults and not masks and len(op.inputs) in (1, 2)
-        if plain and kind in ("same", "float", "floating"):
+        if plain and kind in ("same", "float", "floating", "compare"):
             made = _short_way(op)
         else:
             made = _any(op)
