@@ -148,7 +148,7 @@ class Vjp(Short):
         return results
 
     def _run_any(self, entry: Entry, g: np.ndarray, arrays: list[Any], outs: list[np.ndarray]) -> None:
-        arrays = [Op._unpacked(a) if type(a) is Packed else a for a in arrays]
+        arrays = [a.array() if type(a) is Packed else a for a in arrays]
         params = entry.params if isinstance(entry.params, dict) else {}
         numbers = [_number(entry.saved[j]) if j >= 0 else params.get(n, 0.0) for j, n in self.number_slots]
         run_loop(self.loop, g.dtype, [g, *arrays], outs, g.shape, numbers)

@@ -63,11 +63,26 @@ class _RuleValues:
 class Packed:
     """A saved array in the care of saved_tensors_hooks."""
 
-    __slots__ = ("held", "unpack")
+    __slots__ = ("dtype", "held", "shape", "unpack")
 
-    def __init__(self, held: Any, unpack: Callable[[Any], Any]) -> None:
+    def __init__(self, array: np.ndarray, held: Any, unpack: Callable[[Any], Any]) -> None:
+        self.shape = array.shape
+        self.dtype = array.dtype
         self.held = held
         self.unpack = unpack
+
+    def array(self) -> np.ndarray:
+        """The array back from its keeper."""
+        back = self.unpack(self.held)
+        if not isinstance(back, Value):
+            raise TypeError(f"an unpack hook must return a tensor, got {type(back).__name__}")
+        array = back._array
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise RuntimeError(
+                f"an unpack hook must give back a tensor like the one that was packed, {self.dtype} of shape {list(self.shape)}; "
+                f"it returned {array.dtype} of shape {list(array.shape)}"
+            )
+        return array
 
 
 def node_name_of(name: str) -> str:
@@ -107,6 +122,7 @@ class Op:
         self.slots = tuple(self._slot_order(known))
         self._check_names({*known, *params, "g", "gs", "needs"})
         self._saves: dict[tuple[bool, ...], frozenset[str]] = {}
+        self._plans: dict[tuple[bool, ...], tuple[tuple[str, Any], ...]] = {}
 
     def _slot_order(self, known: set[str]) -> list[str]:
         named = {n for r in self.rules.values() for n in r.names}
@@ -156,7 +172,7 @@ class Op:
         before, modes.saved_hooks = modes.saved_hooks, None
         try:
             entry.saved = tuple(
-                Packed(pack(self.wrap_saved(s)), unpack) if isinstance(s, np.ndarray) else s for s in entry.saved
+                Packed(s, pack(self.wrap_saved(s)), unpack) if isinstance(s, np.ndarray) else s for s in entry.saved
             )
         finally:
             modes.saved_hooks = before
@@ -225,19 +241,12 @@ class Op:
             return self._run(self.residuals[name], value)
         item = entry.saved[self.slots.index(name)]
         if type(item) is Packed:
-            item = self._unpacked(item)
+            item = item.array()
         if isinstance(item, list):
             return [self._history(entry, (name, j), a, algebra) for j, a in enumerate(item)]
         if not isinstance(item, np.ndarray):
             return item
         return self._history(entry, name, item, algebra)
-
-    @staticmethod
-    def _unpacked(item: Packed) -> np.ndarray:
-        back = item.unpack(item.held)
-        if not isinstance(back, Value):
-            raise TypeError(f"an unpack hook must return a tensor, got {type(back).__name__}")
-        return back._array
 
     def _materialized(self, entry: Entry, index: int, g: Any, algebra: Algebra) -> Any:
         if g is not None:
@@ -270,33 +279,51 @@ class Op:
         self, values: Sequence[Any], outs: Sequence[np.ndarray], params: dict[str, Any], extras: dict[str, Any]
     ) -> Entry:
         """The entry of one call: ``values`` per input (Values, numbers or None)."""
-        edges = tuple(x._edge() if isinstance(x, Value) else None for x in values)
-        needs = tuple(e is not None for e in edges)
-        names = self.save_list(needs)
+        edges: list[Any] = []
+        indices: list[int] = []
+        for x in values:
+            if isinstance(x, Value):
+                edges.append(x._edge())
+                indices.append(x._index)
+            else:
+                edges.append(None)
+                indices.append(0)
         saved: list[Any] = []
         stamps: list[Any] = []
-        for slot in self.slots:
-            item, counter = None, None
-            if slot in names:
-                item, counter = self._saved_item(slot, values, outs, extras)
+        for kind, at in self._plan(tuple([e is not None for e in edges])):
+            item: Any = None
+            counter: Any = None
+            if kind == "input":
+                item = values[at]
+                if isinstance(item, Value):
+                    item, counter = item._array, item._version
+            elif kind == "output":
+                item = outs[at]
+            elif kind == "residual":
+                item = extras[at]
+            elif kind == "shape":
+                item = values[at]._array.shape
             saved.append(item)
-            stamps += (counter, counter[0] if counter is not None else 0)
-        indices = tuple(x._index if isinstance(x, Value) else 0 for x in values)
+            stamps += (counter, 0 if counter is None else counter[0])
         meta = tuple([(o.shape, o.dtype) for o in outs])
-        return record(self, edges, indices, tuple(saved), tuple(stamps), params, meta)
+        return record(self, tuple(edges), tuple(indices), tuple(saved), tuple(stamps), params, meta)
 
-    def _saved_item(
-        self, slot: str, values: Sequence[Any], outs: Sequence[np.ndarray], extras: dict[str, Any]
-    ) -> tuple[Any, Any]:
+    def _plan(self, needs: tuple[bool, ...]) -> tuple[tuple[str, Any], ...]:
+        """Per slot: what is put there if these inputs need gradients, and where it is found."""
+        found = self._plans.get(needs)
+        if found is None:
+            names = self.save_list(needs)
+            found = self._plans[needs] = tuple([self._place(s) if s in names else ("", 0) for s in self.slots])
+        return found
+
+    def _place(self, slot: str) -> tuple[str, Any]:
         if slot in self.inputs:
-            x = values[self.inputs.index(slot)]
-            return (x._array, x._version) if isinstance(x, Value) else (x, None)
+            return "input", self.inputs.index(slot)
         if slot in self.outputs:
-            return outs[self.outputs.index(slot)], None
-        if slot in extras:
-            return extras[slot], None
-        x = values[self.inputs.index(slot.removesuffix("_shape"))]
-        return tuple(x._array.shape), None
+            return "output", self.outputs.index(slot)
+        if slot in self.residuals:
+            return "residual", slot
+        return "shape", self.inputs.index(slot.removesuffix("_shape"))
 
 
 class KernelOp(Op):
@@ -331,23 +358,35 @@ class KernelOp(Op):
             node_name,
             forward.__module__,
         )
+        # Outputs that are saved, and the slots that hold them.
+        self._stamped = [(j, self.slots.index(o)) for j, o in enumerate(self.outputs) if o in self.slots]
 
     def __call__(self, *values: Any, **params: Any) -> Any:
-        arrays = [x._array if isinstance(x, Value) else x for x in values]
+        arrays: list[Any] = []
+        first: Any = None
+        tracked = False
+        for x in values:
+            if isinstance(x, Value):
+                first = first or (x,)
+                tracked = tracked or x._source() is not None
+                arrays.append(x._array)
+            else:
+                arrays.append(x)
         result = self.forward(*arrays, **params)
         outs, extras = self._split(result)
-        cls = next(x for x in values if isinstance(x, Value))
-        made = [cls._make(o) for o in outs]
-        if modes.grad and self.rules and any(isinstance(x, Value) and x._source() is not None for x in values):
+        make = first[0]._make
+        made = [make(o) for o in outs]
+        if tracked and modes.grad and self.rules:
             self._track(values, made, params, extras)
         return made[0] if len(self.outputs) == 1 and not isinstance(result, list) else tuple(made)
 
     def _split(self, result: Any) -> tuple[Sequence[np.ndarray], dict[str, Any]]:
         if isinstance(result, list):
             return result, {}  # as many outputs as the call asks for
-        items = result if isinstance(result, tuple) else (result,)
+        if not isinstance(result, tuple):
+            return (result,), {}
         n = len(self.outputs)
-        return items[:n], dict(zip(self.residuals, items[n:], strict=True))
+        return result[:n], dict(zip(self.residuals, result[n:], strict=True))
 
     def _track(self, values: Sequence[Any], made: list[Any], params: dict[str, Any], extras: dict[str, Any]) -> None:
         outs = [m._array for m in made]
@@ -358,13 +397,11 @@ class KernelOp(Op):
         self._stamp_outputs(entry, made)
 
     def _stamp_outputs(self, entry: Entry, made: list[Any]) -> None:
-        if any(o in self.slots for o in self.outputs):
+        if self._stamped:
             stamps = list(entry.stamps)
-            for j, name in enumerate(self.outputs):
-                if name in self.slots:
-                    at = self.slots.index(name)
-                    if entry.saved[at] is not None:
-                        stamps[2 * at : 2 * at + 2] = made[j]._version, made[j]._version[0]
+            for j, at in self._stamped:
+                if entry.saved[at] is not None:
+                    stamps[2 * at : 2 * at + 2] = made[j]._version, made[j]._version[0]
             entry.stamps = tuple(stamps)
 
     def _variadic(self, values: Sequence[Any], outs: list[np.ndarray], params: dict[str, Any]) -> Entry:

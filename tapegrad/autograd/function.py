@@ -97,8 +97,7 @@ def saved_values(entry: Entry, ctx: FunctionCtx, recorded: bool) -> tuple[Any, .
         if item is None:
             found.append(None)
             continue
-        array = _unpacked(item)
-        made = Tensor._make(array)
+        made = Tensor._make(item.array() if type(item) is Packed else item)
         if recorded and kind is not None:
             which, j = kind
             edge, index = (entry.edges[j], entry.indices[j]) if which == "input" else (entry, j)
@@ -108,15 +107,6 @@ def saved_values(entry: Entry, ctx: FunctionCtx, recorded: bool) -> tuple[Any, .
             made._node, made._index = edge, index
         found.append(made)
     return tuple(found)
-
-
-def _unpacked(item: Any) -> np.ndarray:
-    if type(item) is Packed:
-        back = item.unpack(item.held)
-        if not isinstance(back, Value):
-            raise TypeError(f"an unpack hook must return a tensor, got {type(back).__name__}")
-        return back._array
-    return item  # type: ignore[no-any-return]
 
 
 class FunctionOp:
@@ -136,7 +126,7 @@ class FunctionOp:
         pack, unpack = hooks
         before, modes.saved_hooks = modes.saved_hooks, None
         try:
-            entry.saved = tuple(None if s is None else Packed(pack(Tensor._make(s)), unpack) for s in entry.saved)
+            entry.saved = tuple(None if s is None else Packed(s, pack(Tensor._make(s)), unpack) for s in entry.saved)
         finally:
             modes.saved_hooks = before
 

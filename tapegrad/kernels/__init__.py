@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from .. import config
+
 
 def __getattr__(name: str) -> ModuleType:
     if name.startswith("_"):
@@ -23,6 +25,10 @@ def __getattr__(name: str) -> ModuleType:
 
 def launch_lazily(kernel: object, args: tuple[object, ...], count: int, work: int) -> None:
     """Run a kernel over ``range(count)``, on several threads if ``work`` elements are worth it."""
+    if work < config.grain:
+        if count:
+            kernel(*args, 0, count)  # type: ignore[operator]
+        return
     from . import launch  # numba loads here, at the first kernel
 
     launch.start(kernel, args, count, work)

@@ -44,3 +44,16 @@ def class_weights(target, weight, out, n, ignore, weighted, start, stop):
         out[r] = 0.0
         if t != ignore and 0 <= t < n:
             out[r] = weight[t] if weighted else 1.0
+
+
+@kernel
+def class_totals(loss, target, weight, totals, ignore, weighted, start, stop):
+    """totals = (sum of loss[r], sum of weight[target[r]] over the targets that are not ignored)"""
+    total, count = 0.0, 0.0
+    for r in range(start, stop):
+        total += loss[r]
+        t = target[r]
+        if t != ignore:
+            count += weight[t] if weighted else 1.0
+    totals[0] = total
+    totals[1] = count

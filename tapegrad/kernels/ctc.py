@@ -38,7 +38,9 @@ def _log_sum(a, b, c):
 
 
 @kernel
-def ctc_losses(log_probs, targets, starts, steps, sizes, alpha, loss, batch, classes, longest, width, blank, start, stop):
+def ctc_losses(
+    log_probs, targets, starts, steps, sizes, alpha, loss, batch, classes, longest, width, blank, start, stop
+):
     """loss[n] = -log of the summed probability of all alignments; the range counts sequences
 
     alpha[n, t, s] is the logarithm of the probability of all beginnings that are in state s at step t;
@@ -100,7 +102,9 @@ def ctc_slope(
                     ending = 0.0 if s >= states - 2 else -math.inf
                 else:
                     one = beta[later + s + 1] if s + 1 < states else -math.inf
-                    two = beta[later + s + 2] if s + 2 < states and _jumps(targets, first, s + 2) else -math.inf
+                    two = (
+                        beta[later + s + 2] if s + 2 < states and _jumps(targets, first, s + 2) else -math.inf
+                    )
                     ending = _log_sum(beta[later + s], one, two)
                 symbol = _symbol(targets, first, s, blank)
                 # alpha holds the symbol of step t already; beta takes it for the step before.

@@ -300,7 +300,9 @@ def coefficients(mean, var, weight, bias, shift, scale, offset, eps, per, channe
 
 
 @kernel
-def weight_grads(total, products, mean, var, shift, weight, bias, eps, per, channels, planes, wrap, start, stop):
+def weight_grads(
+    total, products, mean, var, shift, weight, bias, eps, per, channels, planes, wrap, start, stop
+):
     """weight[c] = sum of g * y and bias[c] = sum of g over the planes of channel c, y the normalised input"""
     for c in range(start, stop):
         along, plain = 0.0, 0.0
@@ -316,7 +318,24 @@ def weight_grads(total, products, mean, var, shift, weight, bias, eps, per, chan
 
 @kernel
 def input_coefficients(
-    total, products, mean, var, weight, shift, by_g, by_x, offset, eps, length, per, channels, first, step, members, start, stop
+    total,
+    products,
+    mean,
+    var,
+    weight,
+    shift,
+    by_g,
+    by_x,
+    offset,
+    eps,
+    length,
+    per,
+    channels,
+    first,
+    step,
+    members,
+    start,
+    stop,
 ):
     """by_g, by_x and offset such that g * by_g - (x - shift) * by_x - offset is the gradient of the input
 
@@ -339,3 +358,10 @@ def input_coefficients(
             by_g[k] = spread * np.float64(weight[k % channels])
             by_x[k] = slope
             offset[k] = spread * plain / size + slope * lack
+
+
+@kernel
+def move(running, new, keep, share, start, stop):
+    """running = keep * running + share * new"""
+    for i in range(start, stop):
+        running[i] = keep * running[i] + share * new[i]

@@ -128,16 +128,6 @@ def hurwitz_zeta(s, q):
 
 
 @device
-def zeta_f8(s, q):
-    """hurwitz_zeta for any s and q"""
-    if s == 1.0:
-        return math.inf
-    if s < 1.0 or (q < 0.0 and q != np.floor(q) and s != np.floor(s)) or s != s or q != q:
-        return math.nan
-    return hurwitz_zeta(s, q)
-
-
-@device
 def polygamma_f8(n, x):
     """the n-th derivative of digamma"""
     if n == 0.0:
@@ -162,10 +152,6 @@ def _narrow(fn):
     return device(lambda x: np.float32(fn(np.float64(x))))
 
 
-def _narrow_two(fn):
-    return device(lambda x, y: np.float32(fn(np.float64(x), np.float64(y))))
-
-
 erfcx_f4, ndtri_f4, log_ndtr_f4 = _narrow(erfcx_f8), _narrow(ndtri_f8), _narrow(log_ndtr_f8)
 i0e_f4, i1e_f4 = _narrow(i0e_f8), _narrow(i1e_f8)
-zeta_f4, polygamma_f4 = _narrow_two(zeta_f8), _narrow_two(polygamma_f8)
+polygamma_f4 = device(lambda n, x: np.float32(polygamma_f8(np.float64(n), np.float64(x))))

@@ -169,7 +169,9 @@ def _rows(exp, log, tag):
                 here = shift - (np.float64(x[first + t]) - np.float64(top))
                 loss[r] = np.float64(weight[t]) * here if weighted else here
 
-    def cross_entropy_grad_rows(x, target, weight, lse, g, out, n, ignore, weighted, step, scale, start, stop):
+    def cross_entropy_grad_rows(
+        x, target, weight, lse, g, out, n, ignore, weighted, step, scale, start, stop
+    ):
         """out[r] = (exp(x[r] - lse[r]) - onehot(t)) * weight[t] * g[r * step] * scale, 0 where t is ignored"""
         for r in range(start, stop):
             t = target[r]

@@ -31,7 +31,7 @@ _softplus = function("softplus")
 
 
 @elementwise(grad=lambda g: g, by=lambda g: g * 0)
-def linked(grad, by):
+def linked(grad: Any, by: Any) -> Any:
     """grad, on record as a function of ``by`` whose derivative is 0.
 
     The slope of a piecewise linear function is constant. Without the link its second derivative would be
@@ -41,7 +41,7 @@ def linked(grad, by):
 
 
 @elementwise(input=lambda g, out: linked(where(out <= 0, 0.0, g), out))
-def relu(input):
+def relu(input: Any) -> Any:
     """input where it is positive, else 0; the gradient at 0 is 0."""
     if type(input) is Scalar and input.char == "?":
         raise RuntimeError("relu: Boolean inputs are not supported; convert first")
@@ -53,13 +53,15 @@ def _inside_slope(g: Any, x: Any, low: Any, high: Any) -> Any:
 
 
 @elementwise(name="hardtanh", input=lambda g, input, low, high: _inside_slope(g, input, low, high))
-def clamp_inside(input, *, low, high):
+def clamp_inside(input: Any, *, low: Any, high: Any) -> Any:
     """input within [low, high]; unlike clamp, the gradient at the edges is 0."""
     return clamp_both(input, low, high)
 
 
-@elementwise(name="relu6", node_name="HardtanhBackward0", input=lambda g, input: _inside_slope(g, input, 0, 6))
-def clamp_inside_6(input):
+@elementwise(
+    name="relu6", node_name="HardtanhBackward0", input=lambda g, input: _inside_slope(g, input, 0, 6)
+)
+def clamp_inside_6(input: Any) -> Any:
     """input within [0, 6]."""
     return clamp_both(input, 0, 6)
 
@@ -70,7 +72,7 @@ def clamp_inside_6(input):
     input=lambda g, input, slope: linked(where(input > 0, g, g * slope), input),
     slope=lambda g, input: where(input > 0, 0.0, g * input),
 )
-def leaky(input, slope):
+def leaky(input: Any, slope: Any) -> Any:
     """input where it is positive, else slope * input."""
     return select(input > 0, input, input * slope)
 
@@ -82,7 +84,7 @@ def leaky(input, slope):
     input=lambda g, input, slopes: linked(where(input > 0, g, g * slopes), input),
     slopes=lambda g, input: where(input > 0, 0.0, g * input),
 )
-def leaky_drawn(input, slopes):
+def leaky_drawn(input: Any, slopes: Any) -> Any:
     """input where it is positive, else input times the slope that was drawn."""
     return select(input > 0, input, input * slopes)
 
@@ -94,7 +96,7 @@ def leaky_drawn(input, slopes):
     input=lambda g, input, weight: where(input > 0, g, g * weight),
     weight=lambda g, input: where(input > 0, 0.0, g * input),
 )
-def leaky_learned(input, weight):
+def leaky_learned(input: Any, weight: Any) -> Any:
     """input where it is positive, else weight * input."""
     return select(input > 0, input, weight * input)
 
@@ -113,7 +115,7 @@ def _elu_slope(g: Any, x: Any, alpha: Any, scale: Any, rate: Any) -> Any:
     input=lambda g, input, alpha: _elu_slope(g, input, alpha, 1.0, 1.0),
     alpha=lambda g, input: g * expm1(where(input > 0, 0.0, input)),
 )
-def exponential_linear(input, alpha):
+def exponential_linear(input: Any, alpha: Any) -> Any:
     """input where it is positive, else alpha * (exp(input) - 1)."""
     return _elu(input, alpha, 1.0, 1.0)
 
@@ -124,7 +126,7 @@ def exponential_linear(input, alpha):
     node_name="EluBackward0",
     input=lambda g, input: _elu_slope(g, input, _SELU_ALPHA, _SELU_SCALE, 1.0),
 )
-def exponential_linear_scaled(input):
+def exponential_linear_scaled(input: Any) -> Any:
     """exponential_linear with the alpha and the scale of selu."""
     return _elu(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
@@ -132,7 +134,7 @@ def exponential_linear_scaled(input):
 @elementwise(
     kind="floating", name="celu", input=lambda g, input, alpha, rate: _elu_slope(g, input, alpha, 1.0, rate)
 )
-def exponential_linear_smooth(input, *, alpha, rate):
+def exponential_linear_smooth(input: Any, *, alpha: Any, rate: Any) -> Any:
     """input where it is positive, else alpha * (exp(rate * input) - 1)."""
     return _elu(input, alpha, 1.0, rate)
 
@@ -140,10 +142,12 @@ def exponential_linear_smooth(input, *, alpha, rate):
 @elementwise(
     kind="floating",
     name="gelu",
-    input=lambda g, input: g
-    * (erfc(input * -math.sqrt(0.5)) * 0.5 + input * (exp(input * input * -0.5) / math.sqrt(2 * math.pi))),
+    input=lambda g, input: (
+        g
+        * (erfc(input * -math.sqrt(0.5)) * 0.5 + input * (exp(input * input * -0.5) / math.sqrt(2 * math.pi)))
+    ),
 )
-def gelu_erf(input):
+def gelu_erf(input: Any) -> Any:
     """input * P(N(0, 1) <= input)."""
     return input * (erfc(input * -math.sqrt(0.5)) * 0.5)
 
@@ -159,9 +163,12 @@ def _gelu_inner(x: Any) -> Any:
 
 
 @elementwise(
-    kind="floating", name="gelu_tanh", node_name="GeluBackward0", input=lambda g, input: g * _gelu_slope(input)
+    kind="floating",
+    name="gelu_tanh",
+    node_name="GeluBackward0",
+    input=lambda g, input: g * _gelu_slope(input),
 )
-def gelu_tanh(input):
+def gelu_tanh(input: Any) -> Any:
     """The tanh approximation of gelu."""
     return input * ((tanh(_gelu_inner(input)) + 1) * 0.5)
 
@@ -172,13 +179,13 @@ def _silu_slope(x: Any) -> Any:
 
 
 @elementwise(kind="floating", name="silu", input=lambda g, input: g * _silu_slope(input))
-def sigmoid_linear(input):
+def sigmoid_linear(input: Any) -> Any:
     """input * sigmoid(input)."""
     return input * sigmoid(input)
 
 
 @elementwise(kind="floating", node_name="SoftplusBackward0", input=lambda g, input: g * sigmoid(input))
-def log1p_exp(input):
+def log1p_exp(input: Any) -> Any:
     """log(1 + exp(input)) without overflow."""
     return _softplus(input)
 
@@ -193,7 +200,7 @@ def _softplus_slope(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
     input=lambda g, input, threshold: _softplus_slope(g, input, 1.0, threshold),
     threshold=lambda g: g * 0,
 )
-def bent_softplus(input, threshold):
+def bent_softplus(input: Any, threshold: Any) -> Any:
     """log(1 + exp(input)), and input itself above the threshold."""
     return select(input > threshold, input, _softplus(input))
 
@@ -204,13 +211,13 @@ def bent_softplus(input, threshold):
     node_name="SoftplusBackward0",
     input=lambda g, input, beta, threshold: _softplus_slope(g, input, beta, threshold),
 )
-def scaled_softplus(input, *, beta, threshold):
+def scaled_softplus(input: Any, *, beta: Any, threshold: Any) -> Any:
     """log(1 + exp(beta * input)) / beta, and input itself above the threshold."""
     return select(input * beta > threshold, input, _softplus(input * beta) / beta)
 
 
 @elementwise(kind="floating", name="log_sigmoid", input=lambda g, input: g * sigmoid(-input))
-def logsigmoid(input):
+def logsigmoid(input: Any) -> Any:
     """log(sigmoid(input)) without underflow."""
     return -_softplus(-input)
 
@@ -221,7 +228,7 @@ def _mish_slope(x: Any) -> Any:
 
 
 @elementwise(kind="floating", name="mish", input=lambda g, input: g * _mish_slope(input))
-def softplus_tanh_linear(input):
+def softplus_tanh_linear(input: Any) -> Any:
     """input * tanh(softplus(input))."""
     return input * tanh(log1p_exp(input))
 
@@ -231,13 +238,13 @@ def _square(x: Any) -> Any:
 
 
 @elementwise(kind="float", input=lambda g, input: g / _square(abs(input) + 1))
-def softsign(input):
+def softsign(input: Any) -> Any:
     """input / (1 + |input|)."""
     return input / (abs(input) + 1)
 
 
 @elementwise(kind="float", input=lambda g, input: g * _square(tanh(input)))
-def tanhshrink(input):
+def tanhshrink(input: Any) -> Any:
     """input - tanh(input)."""
     return input - tanh(input)
 
@@ -247,7 +254,7 @@ def tanhshrink(input):
     name="hardsigmoid",
     input=lambda g, input: linked(where((input > -3) & (input < 3), g / 6, 0.0), input),
 )
-def clamped_line(input):
+def clamped_line(input: Any) -> Any:
     """input / 6 + 1 / 2 within [0, 1]."""
     return clamp_both(input + 3, 0, 6) / 6
 
@@ -257,7 +264,7 @@ def clamped_line(input):
     name="hardswish",
     input=lambda g, input: where(input <= -3, 0.0, where(input < 3, g * (input / 3 + 0.5), g)),
 )
-def clamped_linear(input):
+def clamped_linear(input: Any) -> Any:
     """input * hardsigmoid(input)."""
     return input * clamp_both(input + 3, 0, 6) / 6
 
@@ -268,7 +275,7 @@ def clamped_linear(input):
     input=lambda g, input, lambd: linked(where((input >= -lambd) & (input <= lambd), 0.0, g), input),
     lambd=lambda g: g * 0,
 )
-def shrink_hard(input, lambd):
+def shrink_hard(input: Any, lambd: Any) -> Any:
     """0 within [-lambd, lambd], else input."""
     return select((input >= -lambd) & (input <= lambd), 0, input)
 
@@ -279,7 +286,7 @@ def shrink_hard(input, lambd):
     input=lambda g, input, lambd: linked(where((input >= -lambd) & (input <= lambd), 0.0, g), input),
     lambd=lambda g, input, lambd: where(input > lambd, -g, where(input < -lambd, g, 0.0)),
 )
-def shrink_soft(input, lambd):
+def shrink_soft(input: Any, lambd: Any) -> Any:
     """input moved towards 0 by lambd, and 0 within [-lambd, lambd]."""
     return select(input > lambd, input - lambd, select(input < -lambd, input + lambd, input * 0))
 
@@ -287,7 +294,7 @@ def shrink_soft(input, lambd):
 @elementwise(
     name="threshold", input=lambda g, input, threshold: linked(where(input <= threshold, 0.0, g), input)
 )
-def replace_below(input, *, threshold, value):
+def replace_below(input: Any, *, threshold: Any, value: Any) -> Any:
     """value where input is at most the threshold, else input."""
     return select(input <= threshold, value, input)
 
@@ -298,7 +305,7 @@ def replace_below(input, *, threshold, value):
     a=lambda g, gate: g * sigmoid(gate),
     gate=lambda g, a, gate: g * (a * (sigmoid(gate) * (1 - sigmoid(gate)))),
 )
-def gated(a, gate):
+def gated(a: Any, gate: Any) -> Any:
     """a * sigmoid(gate)."""
     return a * sigmoid(gate)
 
@@ -313,7 +320,9 @@ def _run(function: Any, input: Any, inplace: bool, *others: Any, **params: Any) 
 
 def _inplace(function: Any, input: Any, *others: Any, **params: Any) -> Any:
     if not isinstance(input, Value):
-        raise TypeError(f"{function.op.name}_(): argument 'input' must be a tensor, not {type(input).__name__}")
+        raise TypeError(
+            f"{function.op.name}_(): argument 'input' must be a tensor, not {type(input).__name__}"
+        )
     return function.op.inplace(write_view, input, *others, **params)
 
 
@@ -375,9 +384,13 @@ def prelu(input: Any, weight: Any) -> Any:
     """input where it is positive, else weight * input; one weight, or one per channel (dimension 1)."""
     rank, channels = input._array.ndim, weight._array.shape
     if len(channels) > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(channels)}")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(channels)}"
+        )
     if input._array.dtype != weight._array.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {input._array.dtype} and {weight._array.dtype}")
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input._array.dtype} and {weight._array.dtype}"
+        )
     count = weight._array.size
     if count != 1:
         if not rank:
@@ -397,7 +410,9 @@ def rrelu(
 ) -> Any:
     """leaky_relu with slopes drawn from [lower, upper] in training, else with their mean."""
     if lower > upper:
-        raise RuntimeError(f"rrelu: Lower bound {lower} should be less than or equal to the upper bound {upper}")
+        raise RuntimeError(
+            f"rrelu: Lower bound {lower} should be less than or equal to the upper bound {upper}"
+        )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slopes = input.new_empty(input._array.shape).uniform_(lower, upper)

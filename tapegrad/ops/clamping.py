@@ -113,7 +113,7 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
 # -- round ---------------------------------------------------------------------------------------------
 
 
-@elementwise(input=lambda g: g * 0, name="round", node_name="RoundBackward1")
+@elementwise(input=lambda g: g * 0, name="round_decimals", node_name="RoundBackward1")
 def rounded(input, *, scale, inverse):
     """input rounded to a multiple of 1 / scale (or of ``inverse``, if that is not 0)."""
     return select(

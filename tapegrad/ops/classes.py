@@ -20,6 +20,7 @@ from .shape import expand, reshape, unsqueeze
 from .softmax import log_softmax, wide
 
 _NONE = np.zeros(1, np.float32)  # in the place of weights that are not given
+_UNUSED = np.zeros(1)
 
 
 def _indices(target: np.ndarray) -> np.ndarray:
@@ -45,7 +46,7 @@ def _refuse(bad: np.ndarray, ignore_index: int, classes: int) -> None:
     ),
     name="nll_loss",
 )
-def class_values(input, target, weight, *, ignore_index):
+def class_values(input: Any, target: Any, weight: Any, *, ignore_index: Any) -> Any:
     """-weight[t] * input[:, t] for t = target, 0 where it is ignored: (N, C, ...) and (N, ...) give (N, ...)."""
     x = wide(input)
     out = np.empty(target.shape, x.dtype)
@@ -53,7 +54,12 @@ def class_values(input, target, weight, *, ignore_index):
         index, bad = _indices(target), np.array([ignore_index])
         weight, weighted = _weights(weight, x)
         n, inner = x.shape[1], math.prod(x.shape[2:])
-        launch(kernels.classes.class_values, (x, index, weight, out, bad, n, inner, ignore_index, weighted), out.size, out.size)
+        launch(
+            kernels.classes.class_values,
+            (x, index, weight, out, bad, n, inner, ignore_index, weighted),
+            out.size,
+            out.size,
+        )
         _refuse(bad, ignore_index, n)
     return out.astype(input.dtype, copy=False)
 
@@ -62,7 +68,7 @@ def class_values(input, target, weight, *, ignore_index):
     g=lambda g, target, weight, ignore_index: class_values(g, target, weight, ignore_index=ignore_index),
     name="nll_loss_backward",
 )
-def class_places(g, target, weight, *, shape, ignore_index):
+def class_places(g: Any, target: Any, weight: Any, *, shape: Any, ignore_index: Any) -> Any:
     """Zeros of a shape with -weight[t] * g at t = target, the adjoint of class_values."""
     values = wide(g)
     out = np.zeros(shape, values.dtype)
@@ -75,36 +81,47 @@ def class_places(g, target, weight, *, shape, ignore_index):
 
 
 @kernel_op(name="class_weights")
-def class_weights(target, weight, *, classes, ignore_index, dtype):
+def class_weights(target: Any, weight: Any, *, classes: Any, ignore_index: Any, dtype: Any) -> Any:
     """weight[target] (or 1), and 0 where the target is ignored."""
     out = np.empty(target.shape, np.float32 if dtype.char == "e" else dtype)
     if out.size:
         weight, weighted = _weights(weight, out)
-        launch(kernels.classes.class_weights, (_indices(target), weight, out, classes, ignore_index, weighted), out.size, out.size)
+        launch(
+            kernels.classes.class_weights,
+            (_indices(target), weight, out, classes, ignore_index, weighted),
+            out.size,
+            out.size,
+        )
     return out.astype(dtype, copy=False)
 
 
 # -- cross entropy in one kernel -------------------------------------------------------------------------
 
 
-def _slope(g: Any, input: Any, target: Any, weight: Any, lse: Any, count: Any, ignore_index: int, reduction: str) -> Any:
+def _slope(
+    g: Any, input: Any, target: Any, weight: Any, lse: Any, count: Any, ignore_index: int, reduction: str
+) -> Any:
     """The cotangent of cross_entropy's input, as an expression."""
     dtype = input._array.dtype
-    share = class_weights(target, weight, classes=input._array.shape[1], ignore_index=ignore_index, dtype=dtype)
+    share = class_weights(
+        target, weight, classes=input._array.shape[1], ignore_index=ignore_index, dtype=dtype
+    )
     g = expand(div(g, count) if reduction == "mean" else g, target._array.shape)
     places = class_places(g, target, weight, shape=input._array.shape, ignore_index=ignore_index)
     return exp(input - unsqueeze(lse, 1)) * unsqueeze(share * g, 1) + places
 
 
 @fused(_slope, name="cross_entropy_backward")
-def cross_entropy_slope(g, input, target, weight, lse, count, *, ignore_index, reduction):
+def cross_entropy_slope(
+    g: Any, input: Any, target: Any, weight: Any, lse: Any, count: Any, *, ignore_index: Any, reduction: Any
+) -> Any:
     """The cotangent of cross_entropy's input."""
     x = wide(input)
     out = np.empty(x.shape, x.dtype)
     if out.size:
         weight, weighted = _weights(weight, x)
         rows, n = x.shape
-        scale = 1.0 / float(count) if reduction == "mean" and float(count) else 1.0
+        scale = 1.0 / (count.item() or math.nan) if reduction == "mean" else 1.0
         step = int(reduction == "none")
         g = np.ascontiguousarray(g, x.dtype).reshape(-1)
         args = (x, _indices(target), weight, lse, g, out, n, ignore_index, weighted, step, scale)
@@ -120,14 +137,18 @@ def cross_entropy_slope(g, input, target, weight, lse, count, *, ignore_index, r
         "lse": lambda input: logsumexp(input, 1),
         "count": lambda input, target, weight, ignore_index: total(
             class_weights(
-                target, weight, classes=input._array.shape[1], ignore_index=ignore_index, dtype=input._array.dtype
+                target,
+                weight,
+                classes=input._array.shape[1],
+                ignore_index=ignore_index,
+                dtype=input._array.dtype,
             )
         ),
     },
     name="cross_entropy",
     node_name="CrossEntropyBackward0",
 )
-def cross_entropy_rows(input, target, weight, *, ignore_index, reduction):
+def cross_entropy_rows(input: Any, target: Any, weight: Any, *, ignore_index: Any, reduction: Any) -> Any:
     """-weight[t] * log_softmax(input)[:, t] for t = target, reduced: (N, C) and (N,) give (N,) or a number.
 
     Hands out the logarithm of each row's sum of exponentials, and the sum of weights by which a mean is divided.
@@ -142,16 +163,16 @@ def cross_entropy_rows(input, target, weight, *, ignore_index, reduction):
         args = (x, index, weight, loss, lse, bad, n, ignore_index, weighted)
         launch(kernels.softmax.FAMILY[x.dtype.char].cross_entropy_rows, args, rows, x.size)
         _refuse(bad, ignore_index, n)
-    count = np.zeros(())
+    else:
+        loss[:] = 0.0
+    if reduction == "none":
+        return loss.astype(input.dtype), lse, _UNUSED
+    totals = np.empty(2)
+    kernels.classes.class_totals(loss, index, weight, totals, ignore_index, weighted, 0, rows)
+    result, count = totals.tolist()
     if reduction == "mean":
-        count = np.empty(rows)
-        kernels.classes.class_weights(index, weight, count, n, ignore_index, weighted, 0, rows)
-        count = np.asarray(count.sum())
-        with np.errstate(invalid="ignore"):  # no target that counts: 0 / 0
-            loss = loss.sum() / count
-    elif reduction == "sum":
-        loss = loss.sum()
-    return np.asarray(loss, input.dtype), lse, count
+        result = result / count if count else math.nan  # no target that counts: 0 / 0
+    return np.array(result, input.dtype), lse, totals[1:]
 
 
 # -- PyTorch's faces -----------------------------------------------------------------------------------
@@ -171,9 +192,13 @@ def _check(name: str, input: Any, target: Any, weight: Any) -> None:
     if len(shape) > 1 and wanted and shape[0] != wanted[0]:
         raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]}).")
     if wanted != (*shape[:dim], *shape[dim + 1 :]):
-        raise RuntimeError(f"{name}: a target of shape {list(wanted)} does not fit an input of shape {list(shape)}")
+        raise RuntimeError(
+            f"{name}: a target of shape {list(wanted)} does not fit an input of shape {list(shape)}"
+        )
     if target._array.dtype.char not in "lB":
-        raise RuntimeError(f"{name}: expected class indices of dtype int64 (or uint8), got {target._array.dtype}; use .long()")
+        raise RuntimeError(
+            f"{name}: expected class indices of dtype int64 (or uint8), got {target._array.dtype}; use .long()"
+        )
     classes = shape[dim]
     if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
@@ -181,7 +206,9 @@ def _check(name: str, input: Any, target: Any, weight: Any) -> None:
             f"shape: {list(weight._array.shape)}"
         )
     if weight is not None and weight._array.dtype != input._array.dtype:
-        raise RuntimeError(f"{name}: expected a weight of dtype {input._array.dtype} as the input, got {weight._array.dtype}")
+        raise RuntimeError(
+            f"{name}: expected a weight of dtype {input._array.dtype} as the input, got {weight._array.dtype}"
+        )
 
 
 def _negative_likelihood(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
@@ -276,7 +303,9 @@ def _cross_probabilities(
     dim = _class_dim(input)
     classes = shape[dim]
     if weight is not None and weight._array.shape != (classes,):
-        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes")
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes"
+        )
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     product = log_softmax(input, dim) * target

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .. import kernels
+from .. import blas, kernels
 from ..kernels import launch_lazily as launch
 from .windows import Windows
 
@@ -108,14 +108,14 @@ def forward(x: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> np.nd
         matrix = weight.reshape(groups, outs // groups, -1)
         target = out.reshape(images, groups, outs // groups, t)
         if w.simple():
-            np.matmul(matrix, x.reshape(images, groups, -1, t), out=target)
+            blas.matmul(matrix, x.reshape(images, groups, -1, t), out=target)
         else:
             width = w.out[-1]
             for n, count, top, rows in _blocks(images, t // width, width, channels * w.taps()):
                 cols = _columns(x[n : n + count], w, top, rows, False).reshape(
                     count, groups, -1, rows * width
                 )
-                np.matmul(matrix, cols, out=target[n : n + count, ..., top * width : (top + rows) * width])
+                blas.matmul(matrix, cols, out=target[n : n + count, ..., top * width : (top + rows) * width])
     return _narrow(out, dtype)
 
 
@@ -135,13 +135,13 @@ def input_adjoint(g: np.ndarray, weight: np.ndarray, w: Windows, groups: int) ->
     matrix = weight.reshape(groups, outs // groups, -1).swapaxes(1, 2)
     source = g.reshape(images, groups, outs // groups, t)
     if w.simple():
-        np.matmul(matrix, source, out=x.reshape(images, groups, -1, t))
+        blas.matmul(matrix, source, out=x.reshape(images, groups, -1, t))
         return _narrow(x, dtype)
     width, height = w.out[-1], channels * w.taps()
     for n, count, top, rows in _blocks(images, t // width, width, height):
         span = rows * width
         cols = _scratch.take(count * height * span, g.dtype).reshape(count, groups, height // groups, span)
-        np.matmul(matrix, source[n : n + count, ..., top * width : top * width + span], out=cols)
+        blas.matmul(matrix, source[n : n + count, ..., top * width : top * width + span], out=cols)
         args = (cols, x[n : n + count], w.geo(), channels, top, rows, height * span, span)
         launch(kernels.conv.add_columns, args, count * channels, cols.size)
     return _narrow(x, dtype)
@@ -170,7 +170,7 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
         part = source[n : n + count, :, top * width : top * width + span]
         # Images side by side: one long sum instead of many short ones.
         lines = part[0] if count == 1 else part.swapaxes(0, 1).reshape(outs, count * span)
-        total += np.matmul(lines.reshape(groups, outs // groups, count * span), cols.swapaxes(1, 2))
+        total += blas.matmul(lines.reshape(groups, outs // groups, count * span), cols.swapaxes(1, 2))
     return _narrow(weight, dtype)
 
 

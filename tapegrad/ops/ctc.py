@@ -41,7 +41,7 @@ def _starts(targets: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 @kernel_op(outputs=("symbols", "jumps", "first", "last"), name="ctc_states")
-def _states(targets, sizes, *, blank):
+def _states(targets: Any, sizes: Any, *, blank: Any) -> Any:
     """Per sequence and state: its class, whether a jump leads to it, whether an alignment may begin or end there."""
     starts, width = _starts(targets, sizes), 2 * int(sizes.max(initial=0)) + 1
     state = np.arange(width)[None, :]
@@ -57,7 +57,7 @@ def _states(targets, sizes, *, blank):
 
 
 @kernel_op(outputs=("inside", "ending"), name="ctc_steps")
-def _steps(steps, *, longest):
+def _steps(steps: Any, *, longest: Any) -> Any:
     """Per step and sequence: whether it belongs to the input, and whether it is its last."""
     t = np.arange(longest)[:, None, None]
     return t < steps[None, :, None], t == steps[None, :, None] - 1
@@ -118,7 +118,9 @@ def _recursion(picked: Any, start: Any, jumps: Any, restart: Any) -> Any:
 
 
 @fused(_slope, name="ctc_loss_backward")
-def ctc_slope(g, log_probs, targets, steps, sizes, alpha, loss, *, blank):
+def ctc_slope(
+    g: Any, log_probs: Any, targets: Any, steps: Any, sizes: Any, alpha: Any, loss: Any, *, blank: Any
+) -> Any:
     """The cotangent of ctc_rows' log_probs."""
     x = _doubled(log_probs)
     longest, batch, classes = x.shape
@@ -141,7 +143,7 @@ def ctc_slope(g, log_probs, targets, steps, sizes, alpha, loss, *, blank):
     residuals={"alpha": lambda log_probs: None, "loss": lambda log_probs: None},
     name="ctc_loss",
 )
-def ctc_rows(log_probs, targets, steps, sizes, *, blank):
+def ctc_rows(log_probs: Any, targets: Any, steps: Any, sizes: Any, *, blank: Any) -> Any:
     """-log of the probability of all alignments of each target, (T, N, C) to (N,).
 
     Its cotangent is that of log_probs that are normalised (a log_softmax), as in PyTorch. Hands out
@@ -180,7 +182,9 @@ def _check(x: Any, targets: Any, steps: Any, sizes: Any, blank: int) -> None:
         raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
     most = steps._array.max(initial=0)
     if most > longest:
-        raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {longest}, but got value {most}")
+        raise RuntimeError(
+            f"ctc_loss: Expected input_lengths to have value at most {longest}, but got value {most}"
+        )
     shape, most = targets._array.shape, int(sizes._array.max(initial=0))
     if len(shape) == 2 and (shape[0] != batch or shape[1] < most):
         raise RuntimeError(
@@ -196,7 +200,9 @@ def _check(x: Any, targets: Any, steps: Any, sizes: Any, blank: int) -> None:
         raise RuntimeError(f"ctc_loss: targets must have dtype int32 or int64, got {targets._array.dtype}")
     labels = targets._array
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
-        raise RuntimeError(f"ctc_loss: targets must be in label range [0, {classes}), got {labels.min()} to {labels.max()}")
+        raise RuntimeError(
+            f"ctc_loss: targets must be in label range [0, {classes}), got {labels.min()} to {labels.max()}"
+        )
 
 
 def ctc_loss(
@@ -217,7 +223,9 @@ def ctc_loss(
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction: use 'none', 'mean' or 'sum'")
     if log_probs._array.ndim not in (2, 3):
-        raise RuntimeError(f"ctc_loss: log_probs must be (T, N, C) or (T, C), got {list(log_probs._array.shape)}")
+        raise RuntimeError(
+            f"ctc_loss: log_probs must be (T, N, C) or (T, C), got {list(log_probs._array.shape)}"
+        )
     if log_probs._array.dtype.kind != "f":
         raise RuntimeError(f"ctc_loss: log_probs must be floating, got {log_probs._array.dtype}")
     single = log_probs._array.ndim == 2

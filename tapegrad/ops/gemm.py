@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import blas, kernels
 from ..op import kernel_op
 from .direct import direct_op
 
@@ -24,7 +24,11 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b for matrices and vectors of one dtype."""
     char = a.dtype.char
     if char in BLAS:
-        return a.dot(b)  # type: ignore[no-any-return]
+        work = a.size * b.shape[-1] if b.ndim > 1 else a.size
+        if work <= blas.ALONE:
+            return a.dot(b)  # type: ignore[no-any-return]
+        with blas.threads_for(work):
+            return a.dot(b)  # type: ignore[no-any-return]
     if char == "e":
         with np.errstate(over="ignore"):
             return a.astype(np.float32).dot(b.astype(np.float32)).astype(a.dtype)  # type: ignore[no-any-return]
@@ -51,6 +55,7 @@ def _stacked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)  # type: ignore[no-any-return]
     if char in BLAS:
         a, b = _readable(a), _readable(b)
+        return blas.matmul(a, b)
     return np.matmul(a, b)  # type: ignore[no-any-return]
 
 

@@ -50,19 +50,24 @@ def _weight_slopes(g: Any, input: Any, mean: Any, rstd: Any, lead: int) -> tuple
 
 
 @fused(_input_slope, name="layer_norm_backward")
-def row_slope(g, input, weight, mean, rstd, *, lead, centered):
+def row_slope(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, *, lead: Any, centered: Any) -> Any:
     """The cotangent of row_norm's input."""
     x = wide(input)
     out = np.empty(x.shape, x.dtype)
     if out.size:
         n = math.prod(x.shape[lead:])
         g, w = np.ascontiguousarray(g, x.dtype), _or(weight, n, 1.0, x.dtype)
-        launch(kernels.norm.normalize_rows_grad, (g, x, w, mean, rstd, out, n, int(centered)), x.size // n, x.size)
+        launch(
+            kernels.norm.normalize_rows_grad,
+            (g, x, w, mean, rstd, out, n, int(centered)),
+            x.size // n,
+            x.size,
+        )
     return out.astype(input.dtype, copy=False)
 
 
 @fused(_weight_slopes, outputs=("weight", "bias"), name="layer_norm_weight_backward")
-def row_weight_slopes(g, input, mean, rstd, *, lead):
+def row_weight_slopes(g: Any, input: Any, mean: Any, rstd: Any, *, lead: Any) -> Any:
     """The cotangents of row_norm's weight and bias."""
     x = wide(input)
     shape = x.shape[lead:]
@@ -76,7 +81,9 @@ def row_weight_slopes(g, input, mean, rstd, *, lead):
     return weight, bias
 
 
-def _rule(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, needs: Any, lead: int, centered: bool) -> Any:
+def _rule(
+    g: Any, input: Any, weight: Any, mean: Any, rstd: Any, needs: Any, lead: int, centered: bool
+) -> Any:
     slope = row_slope(g, input, weight, mean, rstd, lead=lead, centered=centered) if needs[0] else None
     if not (needs[1] or needs[2]):
         return slope, None, None
@@ -94,9 +101,12 @@ def _row_rstd(input: Any, lead: int, eps: float, centered: bool) -> Any:
 
 
 @kernel_op(
-    all=_rule, residuals={"mean": _row_mean, "rstd": _row_rstd}, name="layer_norm", node_name="NativeLayerNormBackward0"
+    all=_rule,
+    residuals={"mean": _row_mean, "rstd": _row_rstd},
+    name="layer_norm",
+    node_name="NativeLayerNormBackward0",
 )
-def row_norm(input, weight, bias, *, lead, eps, centered):
+def row_norm(input: Any, weight: Any, bias: Any, *, lead: Any, eps: Any, centered: Any) -> Any:
     """(input - mean) / sqrt(var + eps) * weight + bias over the dimensions from ``lead`` on.
 
     Unless ``centered`` the mean is taken for 0. Hands out the mean and 1 / deviation of each row.
@@ -123,7 +133,9 @@ def _lead(name: str, input: Any, normalized_shape: Any, **given: Any) -> int:
     wanted = tuple(operator.index(n) for n in normalized_shape)
     shape = input._array.shape
     if not wanted:
-        raise RuntimeError(f"{name}: Expected normalized_shape to be at least 1-dimensional, but got normalized_shape = []")
+        raise RuntimeError(
+            f"{name}: Expected normalized_shape to be at least 1-dimensional, but got normalized_shape = []"
+        )
     for what, value in given.items():
         if value is None:
             continue
@@ -138,11 +150,15 @@ def _lead(name: str, input: Any, normalized_shape: Any, **given: Any) -> int:
             f"but got input of size{list(shape)}"
         )
     if input._array.dtype.kind != "f":
-        raise NotImplementedError(f'"{name}" is not implemented for {input._array.dtype}: convert with .float() first')
+        raise NotImplementedError(
+            f'"{name}" is not implemented for {input._array.dtype}: convert with .float() first'
+        )
     return len(shape) - len(wanted)
 
 
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def layer_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which are ``normalized_shape``."""
     lead = _lead("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check_parameters("layer_norm", input, weight=weight, bias=bias)
@@ -157,7 +173,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     return row_norm(input, weight, None, lead=lead, eps=float(eps), centered=False)
 
 
-def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Any:
     """x / (k + alpha * mean of x^2 over ``size`` neighbouring channels)^beta, for (N, C, ...)."""
     shape = input._array.shape
     if len(shape) < 3:
@@ -168,5 +186,3 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     edges = [input.new_zeros((shape[0], width, *shape[2:])) for width in (before, after)]
     windows = unfold(cat([edges[0], input * input, edges[1]], 1), 1, size, 1)
     return div(input, pow(total(windows, -1) * (alpha / size) + k, beta))
-
-

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import kernels
-from ..fastpath import elementwise
 from ..kernels import launch_lazily as launch
-from ..op import kernel_op
+from ..op import apply_inplace, kernel_op
 from ..tape import Value
 from .fused import fused
 from .maths import rsqrt
@@ -31,7 +30,7 @@ class Layout(NamedTuple):
 
     planes: int
     length: int
-    columns: bool  # (N, C): planes would have one element each
+    columns: bool  # planes would have one element each: rows of them are handled side by side
     channels: int
     wrap: int
     per: int
@@ -53,7 +52,7 @@ def layout(shape: tuple[int, ...], groups: int, across: bool) -> Layout:
     if across:
         return Layout(n * channels, length, False, channels, channels, 1, 1, channels, n)
     per = channels // groups
-    return Layout(n * channels, length, False, channels, n * channels, per, per, 1, per)
+    return Layout(n * channels, length, length == 1, channels, n * channels, per, per, 1, per)
 
 
 def _tiles(count: int) -> int:
@@ -65,11 +64,15 @@ def _or(weight: np.ndarray | None, channels: int, fill: float, dtype: np.dtype) 
 
 
 @kernel_op(outputs=("mean", "var"), name="channel_moments")
-def channel_moments(input, *, groups, across):
+def channel_moments(input: Any, *, groups: Any, across: Any) -> Any:
     """Mean and variance of each channel or group, in float64."""
     x = wide(input)
     at = layout(x.shape, groups, across)
     norm = kernels.norm
+    if at.columns and not across:  # a group's channels lie side by side: one plane
+        mean, m2 = np.empty(at.groups), np.empty(at.groups)
+        launch(norm.plane_moments, (x, mean, m2, at.members), at.groups, x.size)
+        return mean, m2 / at.members
     mean, m2 = np.empty(at.planes), np.empty(at.planes)
     if at.columns:
         launch(norm.column_moments, (x, mean, m2, at.length, at.planes), _tiles(at.planes), x.size)
@@ -82,7 +85,9 @@ def channel_moments(input, *, groups, across):
     return group_mean, group_var
 
 
-def _normalized(input: Any, mean: Any, var: Any, groups: int, across: bool, training: bool, eps: float) -> tuple[Any, Any, Any]:
+def _normalized(
+    input: Any, mean: Any, var: Any, groups: int, across: bool, training: bool, eps: float
+) -> tuple[Any, Any, Any]:
     """As expressions: the normalised input as (N, G, C / G, L), 1 / deviation, and the dimensions of the statistics."""
     n, channels, *rest = input._array.shape
     groups = channels if across else groups
@@ -116,7 +121,19 @@ def _slopes(
 
 
 @fused(_slopes, outputs=("input", "weight", "bias"), name="channel_norm_backward")
-def channel_slopes(g, input, weight, mean, var, *, groups, across, training, eps, wanted):
+def channel_slopes(
+    g: Any,
+    input: Any,
+    weight: Any,
+    mean: Any,
+    var: Any,
+    *,
+    groups: Any,
+    across: Any,
+    training: Any,
+    eps: Any,
+    wanted: Any,
+) -> Any:
     """The cotangents of channel_norm's input (unless it is not wanted), weight and bias."""
     x = wide(input)
     g = np.ascontiguousarray(g, x.dtype)
@@ -129,12 +146,27 @@ def channel_slopes(g, input, weight, mean, var, *, groups, across, training, eps
     norm.coefficients(mean, var, w, zeros, shift, scale, offset, eps, at.per, at.channels, 0, at.wrap)
     sums, products = np.empty(at.planes), np.empty(at.planes)
     if at.columns:
-        launch(norm.column_sums, (g, x, shift, sums, products, at.length, at.planes), _tiles(at.planes), x.size)
+        launch(
+            norm.column_sums, (g, x, shift, sums, products, at.length, at.planes), _tiles(at.planes), x.size
+        )
     else:
         launch(norm.plane_sums, (g, x, shift, sums, products, at.length, at.wrap), at.planes, x.size)
     by_weight, by_bias = np.empty(at.channels), np.empty(at.channels)
     norm.weight_grads(
-        sums, products, mean, var, shift, by_weight, by_bias, eps, at.per, at.channels, at.planes, at.wrap, 0, at.channels
+        sums,
+        products,
+        mean,
+        var,
+        shift,
+        by_weight,
+        by_bias,
+        eps,
+        at.per,
+        at.channels,
+        at.planes,
+        at.wrap,
+        0,
+        at.channels,
     )
     out = np.empty(x.shape if wanted else 0, dtype)
     if out.size and training:
@@ -146,7 +178,12 @@ def channel_slopes(g, input, weight, mean, var, *, groups, across, training, eps
         if at.columns:
             launch(norm.combine_columns, (g, x, shift, by_g, by_x, rest, out, at.planes), at.length, x.size)
         else:
-            launch(norm.combine_planes, (g, x, shift, by_g, by_x, rest, out, at.length, at.wrap), at.planes, x.size)
+            launch(
+                norm.combine_planes,
+                (g, x, shift, by_g, by_x, rest, out, at.length, at.wrap),
+                at.planes,
+                x.size,
+            )
     elif out.size:
         zeros = np.zeros(at.wrap, dtype)
         _scaled(g, zeros, scale, zeros, out, at)
@@ -157,7 +194,9 @@ def _scaled(x: Any, shift: Any, scale: Any, offset: Any, out: Any, at: Layout) -
     if at.columns:
         launch(kernels.norm.scale_columns, (x, shift, scale, offset, out, at.planes), at.length, x.size)
     else:
-        launch(kernels.norm.scale_planes, (x, shift, scale, offset, out, at.length, at.wrap), at.planes, x.size)
+        launch(
+            kernels.norm.scale_planes, (x, shift, scale, offset, out, at.length, at.wrap), at.planes, x.size
+        )
 
 
 def _rule(
@@ -171,7 +210,18 @@ def _rule(
 
 
 @kernel_op(all=_rule, name="native_batch_norm")
-def channel_norm(input, weight, bias, mean, var, *, groups, across, training, eps):
+def channel_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    var: Any,
+    *,
+    groups: Any,
+    across: Any,
+    training: Any,
+    eps: Any,
+) -> Any:
     """(input - mean) / sqrt(var + eps) * weight + bias; in training mean and var are those of the input."""
     x = wide(input)
     at = layout(x.shape, groups, across)
@@ -185,15 +235,29 @@ def channel_norm(input, weight, bias, mean, var, *, groups, across, training, ep
     return out.astype(input.dtype, copy=False)
 
 
-@elementwise(name="moving_average")
-def moved(running, new, *, momentum, scale):
+@kernel_op(name="moving_average")
+def moved(running: Any, new: Any, *, momentum: Any, scale: Any) -> Any:
     """running moved towards scale * new by momentum."""
-    return running * (1 - momentum) + new * scale * momentum
+    out = running.copy()
+    _move_array(out, new, momentum=momentum, scale=scale)
+    return out
+
+
+def _move_array(running: np.ndarray, new: np.ndarray, *, momentum: float, scale: float) -> None:
+    if running.dtype.char in "fd" and running.flags.c_contiguous:
+        kernels.norm.move(
+            running, np.ascontiguousarray(new), 1.0 - momentum, momentum * scale, 0, running.size
+        )
+    else:
+        running[...] = running * (1 - momentum) + new.reshape(running.shape) * (momentum * scale)
+
+
+moved.update = _move_array
 
 
 def _move(running: Any, new: Any, momentum: float, scale: float) -> None:
     """Update running statistics in place."""
-    moved.op.inplace(write_view, running, new, momentum=float(momentum), scale=float(scale))
+    apply_inplace(moved, write_view, running, new, momentum=float(momentum), scale=float(scale))
 
 
 # -- PyTorch's faces -----------------------------------------------------------------------------------
@@ -203,8 +267,14 @@ def check_parameters(name: str, input: Any, **given: Any) -> None:
     """Parameters have the type of the input; beside float16 they may be float32."""
     dtype = input._array.dtype
     for what, value in given.items():
-        if value is not None and value._array.dtype != dtype and (dtype.char != "e" or value._array.dtype.char != "f"):
-            raise RuntimeError(f"{name}: expected {what} of dtype {dtype} as the input, got {value._array.dtype}")
+        if (
+            value is not None
+            and value._array.dtype != dtype
+            and (dtype.char != "e" or value._array.dtype.char != "f")
+        ):
+            raise RuntimeError(
+                f"{name}: expected {what} of dtype {dtype} as the input, got {value._array.dtype}"
+            )
 
 
 def _check_sizes(name: str, channels: int, input: Any, **given: Any) -> None:
@@ -222,12 +292,16 @@ def _check_input(name: str, input: Any, least: int) -> None:
             f"{name}: Expected at least {least} dimensions for input tensor but received {input._array.ndim}"
         )
     if input._array.dtype.kind != "f":
-        raise NotImplementedError(f'"{name}" is not implemented for {input._array.dtype}: convert with .float() first')
+        raise NotImplementedError(
+            f'"{name}" is not implemented for {input._array.dtype}: convert with .float() first'
+        )
 
 
 def _check_count(shape: tuple[int, ...], count: int) -> None:
     if count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(shape)}"
+        )
 
 
 def batch_norm(
@@ -249,7 +323,13 @@ def batch_norm(
     shape = input._array.shape
     channels = shape[1] if len(shape) > 1 else 0
     _check_sizes(
-        "batch_norm", channels, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+        "batch_norm",
+        channels,
+        input,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
     )
     if len(shape) == 1:
         if shape[0]:
@@ -290,7 +370,9 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 def _by_sample(input: Any, groups: int, weight: Any, bias: Any, eps: float) -> Any:
     mean, var = channel_moments(input.detach(), groups=groups, across=False)
-    return channel_norm(input, weight, bias, mean, var, groups=groups, across=False, training=True, eps=float(eps))
+    return channel_norm(
+        input, weight, bias, mean, var, groups=groups, across=False, training=True, eps=float(eps)
+    )
 
 
 def instance_norm(
@@ -311,7 +393,13 @@ def instance_norm(
     shape = input._array.shape
     channels, length = shape[1], math.prod(shape[2:])
     _check_sizes(
-        "instance_norm", channels, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+        "instance_norm",
+        channels,
+        input,
+        running_mean=running_mean,
+        running_var=running_var,
+        weight=weight,
+        bias=bias,
     )
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)

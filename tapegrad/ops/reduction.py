@@ -22,7 +22,8 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     else:
         chosen = "mean" if average else "sum"
     warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.", stacklevel=4
+        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.",
+        stacklevel=4,
     )
     return chosen
 
@@ -45,7 +46,9 @@ def reduced(loss: Any, reduction: str) -> Any:
 def constant(value: Any, what: str) -> Any:
     """A tensor argument that no gradient is defined for; RuntimeError if it requires one."""
     if isinstance(value, Value) and value._source() is not None:
-        raise RuntimeError(f"the derivative for '{what}' is not implemented: it must not require grad, use detach()")
+        raise RuntimeError(
+            f"the derivative for '{what}' is not implemented: it must not require grad, use detach()"
+        )
     return value
 
 

@@ -52,7 +52,12 @@ def _slope(g: np.ndarray, y: np.ndarray, dim: int, logarithm: bool) -> np.ndarra
     n, inner = _sizes(y.shape, dim)
     made = kernels.softmax.FAMILY[y.dtype.char]
     if inner == 1:
-        launch(made.log_softmax_grad_rows if logarithm else made.softmax_grad_rows, (g, y, out, n), y.size // n, y.size)
+        launch(
+            made.log_softmax_grad_rows if logarithm else made.softmax_grad_rows,
+            (g, y, out, n),
+            y.size // n,
+            y.size,
+        )
     else:
         tiles = y.size // (n * inner) * -(-inner // kernels.softmax.WIDTH)
         scratch = np.empty(tiles * kernels.softmax.WIDTH, y.dtype)
@@ -69,33 +74,35 @@ def _sizes(shape: tuple[int, ...], dim: int) -> tuple[int, int]:
 
 
 @fused(lambda g, out, dim: out * (g - total(g * out, dim, keepdim=True)), name="softmax_backward")
-def softmax_slope(g, out, *, dim):
+def softmax_slope(g: Any, out: Any, *, dim: Any) -> Any:
     """The cotangent of softmax's input."""
     return _slope(g, out, dim, False)
 
 
 @fused(lambda g, out, dim: g - exp(out) * total(g, dim, keepdim=True), name="log_softmax_backward")
-def log_softmax_slope(g, out, *, dim):
+def log_softmax_slope(g: Any, out: Any, *, dim: Any) -> Any:
     """The cotangent of log_softmax's input."""
     return _slope(g, out, dim, True)
 
 
 @kernel_op(input=lambda g, out, dim: softmax_slope(g, out, dim=dim), name="softmax")
-def softmax_along(input, *, dim):
+def softmax_along(input: Any, *, dim: Any) -> Any:
     """exp(input) / sum of exp(input) along a dimension."""
     return _normalized(input, dim, False)
 
 
 @kernel_op(
-    input=lambda g, out: softmax_slope(g, out, dim=out._array.ndim - 1), name="safe_softmax", node_name="SafeSoftmaxBackward0"
+    input=lambda g, out: softmax_slope(g, out, dim=out._array.ndim - 1),
+    name="safe_softmax",
+    node_name="SafeSoftmaxBackward0",
 )
-def masked_softmax(input):
+def masked_softmax(input: Any) -> Any:
     """softmax along the last dimension, and 0 where all of it is -infinity."""
     return _normalized(input, input.ndim - 1, False, True)
 
 
 @kernel_op(input=lambda g, out, dim: log_softmax_slope(g, out, dim=dim), name="log_softmax")
-def log_softmax_along(input, *, dim):
+def log_softmax_along(input: Any, *, dim: Any) -> Any:
     """input - log(sum of exp(input)) along a dimension."""
     return _normalized(input, dim, True)
 
@@ -105,13 +112,17 @@ def log_softmax_along(input, *, dim):
 
 def _along(function: Any, name: str, input: Any, dim: Any, dtype: Any, out: Any) -> Any:
     if not isinstance(input, Value):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be a tensor, not {type(input).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be a tensor, not {type(input).__name__}"
+        )
     d = wrap_dim(dim, input._array.ndim)
     if dtype is not None:
         input = input.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined]
     if input._array.dtype.kind != "f":
         short = dtypes.of(input._array).short
-        raise NotImplementedError(f'"{name}" is not implemented for \'{short}\': convert with .float(), or give dtype=')
+        raise NotImplementedError(
+            f"\"{name}\" is not implemented for '{short}': convert with .float(), or give dtype="
+        )
     result = function(input, dim=d)
     return result if out is None else out.copy_(result)
 
@@ -142,7 +153,9 @@ def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3,
     return softmax(input, _guessed_dim("softmax", input, dim, _stacklevel), dtype)
 
 
-def functional_log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def functional_log_softmax(
+    input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Any:
     """log(softmax(input)) along ``dim``, without overflow; ``dtype`` converts first."""
     return log_softmax(input, _guessed_dim("log_softmax", input, dim, _stacklevel), dtype)
 

@@ -19,6 +19,9 @@ from .out import into
 __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
 
 
+_SHORT = 128  # lanes up to this length are sorted to find a rank, so that of equal elements the first is named
+
+
 def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Indices that sort along dim; equal elements stay in order."""
     if not x.ndim:
@@ -107,7 +110,7 @@ def _ranked(x: np.ndarray, dim: int, rank: Any, shape: Any) -> tuple[np.ndarray,
     """The element of a rank (a number, or one per lane) along dim, and its index."""
     if not x.ndim:
         return x.copy(), np.zeros((), np.int64)
-    if isinstance(rank, int):
+    if isinstance(rank, int) and x.shape[dim] > _SHORT:
         order = np.argpartition(x, rank, axis=dim)
     else:
         order = np.argsort(x, axis=dim, kind="stable")

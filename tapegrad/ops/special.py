@@ -24,7 +24,7 @@ from .shape import unsqueeze
 __all__ = ["i0", "igamma", "igammac", "logit", "mvlgamma", "polygamma", "sinc"]
 
 _f = formula.function
-_log, _sin, _erfc, _zeta = _f("log"), _f("sin"), _f("erfc"), _f("zeta")
+_log, _sin, _erfc = _f("log"), _f("sin"), _f("erfc")
 _i0, _i1, _i0e, _i1e = _f("i0"), _f("i1"), _f("i0e"), _f("i1e")
 _erfcx, _ndtri, _log_ndtr = _f("erfcx"), _f("ndtri"), _f("log_ndtr")
 
@@ -182,22 +182,11 @@ def _no_slope(g: Any) -> Any:
     )
 
 
-@elementwise(
-    kind="float",
-    input=_no_slope,
-    other=lambda g, input, other: g * (-input * zeta(input + 1, other)),
-    node_name="SpecialZetaBackward0",
-)
-def zeta(input, other):
-    """Hurwitz' zeta function: the sum over k >= 0 of (other + k)**-input."""
-    return _zeta(input, other)
-
-
 def _gamma_slope(g: Any, input: Any, other: Any) -> Any:
     return mul(g, exp(mul(input - 1, log(other)) - other - lgamma(input)))
 
 
-def _scipy_gamma(name: str, a: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _by_scipy(name: str, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     from scipy import special  # takes a tenth of a second to load, and few programs need it
 
     return np.asarray(getattr(special, name)(a, x)).astype(a.dtype, copy=False)
@@ -206,13 +195,24 @@ def _scipy_gamma(name: str, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 @kernel_op(input=_no_slope, other=_gamma_slope, name="igamma")
 def lower_gamma(input, other):
     """The regularized lower incomplete gamma function."""
-    return _scipy_gamma("gammainc", input, other)
+    return _by_scipy("gammainc", input, other)
 
 
 @kernel_op(input=_no_slope, other=lambda g, input, other: _gamma_slope(-g, input, other), name="igammac")
 def upper_gamma(input, other):
     """The regularized upper incomplete gamma function."""
-    return _scipy_gamma("gammaincc", input, other)
+    return _by_scipy("gammaincc", input, other)
+
+
+@kernel_op(
+    input=_no_slope,
+    other=lambda g, input, other: mul(g, mul(-input, zeta(input + 1, other))),
+    name="zeta",
+    node_name="SpecialZetaBackward0",
+)
+def hurwitz(input, other):
+    """Hurwitz' zeta function."""
+    return _by_scipy("zeta", input, other)
 
 
 def _incomplete(op: Any, input: Any, other: Any, out: Any, name: str) -> Any:
@@ -233,6 +233,15 @@ def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
 def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
     """The regularized upper incomplete gamma function of order ``input`` at ``other``."""
     return _incomplete(upper_gamma, input, other, out, "igammac")
+
+
+def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Hurwitz' zeta function: the sum over k >= 0 of (other + k)**-input."""
+    if not isinstance(input, Value):
+        input = other._make(np.asarray(input, other._array.dtype))
+    if not isinstance(other, Value):
+        other = input._make(np.asarray(other, input._array.dtype))
+    return _incomplete(hurwitz, input, other, out, "zeta")
 
 
 _logit = elementwise_inplace(log_odds)

@@ -103,7 +103,11 @@ class Run:
         self.cotangents = [tg.tensor(a, requires_grad=True) for a in arrays]
         more = bool(self.info.supports_gradgrad)
         theirs = torch.autograd.grad(
-            [self.theirs[j] for j in places], s.torch_leaves, self.torch_cotangents, create_graph=more, allow_unused=True
+            [self.theirs[j] for j in places],
+            s.torch_leaves,
+            self.torch_cotangents,
+            create_graph=more,
+            allow_unused=True,
         )
         ours = tg.autograd.grad(
             [self.ours[j] for j in places], s.leaves, self.cotangents, create_graph=more, allow_unused=True
@@ -116,7 +120,10 @@ class Run:
         if self.pairs is None:
             return
         directions = [None if a is None else self.direction(a) for a, _ in self.pairs]
-        wrt, torch_wrt = [*self.sample.leaves, *self.cotangents], [*self.sample.torch_leaves, *self.torch_cotangents]
+        wrt, torch_wrt = (
+            [*self.sample.leaves, *self.cotangents],
+            [*self.sample.torch_leaves, *self.torch_cotangents],
+        )
         try:
             theirs = self.grads(torch, [a for a, _ in self.pairs], directions, torch_wrt)
         except RuntimeError as err:
@@ -211,5 +218,9 @@ def check_error(info: Any, wrong: Any) -> Verdict:
     except wrong.error_type:
         return Verdict("errors", "passed")
     except Exception as err:
-        return Verdict("errors", "failed", f"{sample}: {type(err).__name__}: {err}; torch: {wrong.error_type.__name__}")
-    return Verdict("errors", "failed", f"{sample}: no error; torch: {wrong.error_type.__name__} {wrong.error_regex!r}")
+        return Verdict(
+            "errors", "failed", f"{sample}: {type(err).__name__}: {err}; torch: {wrong.error_type.__name__}"
+        )
+    return Verdict(
+        "errors", "failed", f"{sample}: no error; torch: {wrong.error_type.__name__} {wrong.error_regex!r}"
+    )

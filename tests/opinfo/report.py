@@ -62,7 +62,9 @@ def line_of(name: str, limit: int | None, seconds: int, every: bool) -> tuple[st
         passed, failed = counts[stage, "passed"], counts[stage, "failed"]
         cells.append(f"{passed}/{passed + failed}" if passed + failed else "-")
     excluded = counts["forward", "excluded"]
-    text = f"{name:48} " + " ".join(f"{c:>9}" for c in cells) + (f"  ({excluded} excluded)" if excluded else "")
+    text = (
+        f"{name:48} " + " ".join(f"{c:>9}" for c in cells) + (f"  ({excluded} excluded)" if excluded else "")
+    )
     for what, places in list(failures.items())[: None if every else 1]:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         text += f"\n      {what} [{places[0]}{more}]"
@@ -73,8 +75,12 @@ def line_of(name: str, limit: int | None, seconds: int, every: bool) -> tuple[st
 def main(arguments: list[str]) -> int:
     """Print the report; the exit status tells whether all operations asked for passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.opinfo.report", description=__doc__)
-    parser.add_argument("names", nargs="*", help="operations (default: all of the tiers), or parts of names with --match")
-    parser.add_argument("--match", action="store_true", help="take every operation whose name contains one of the names")
+    parser.add_argument(
+        "names", nargs="*", help="operations (default: all of the tiers), or parts of names with --match"
+    )
+    parser.add_argument(
+        "--match", action="store_true", help="take every operation whose name contains one of the names"
+    )
     parser.add_argument("--tier", choices=[*TIERS, "all"], default="all")
     parser.add_argument("--samples", type=int, default=None, help="at most so many samples per dtype")
     parser.add_argument("--seconds", type=int, default=120, help="time for one operation")
@@ -93,7 +99,10 @@ def main(arguments: list[str]) -> int:
             complete += good
             if not (good and given.failing):
                 print(text, flush=True)
-        print(f"{tier} tier: {complete} of {len(chosen)} complete, {time.perf_counter() - started:.0f} s\n", flush=True)
+        print(
+            f"{tier} tier: {complete} of {len(chosen)} complete, {time.perf_counter() - started:.0f} s\n",
+            flush=True,
+        )
         status |= complete != len(chosen)
     return status
 

@@ -27,7 +27,9 @@ def assert_same(name: str, limit: int | None) -> None:
         for number, source in samples(info, dtype, limit):
             for verdict in check(name, info, dtype, source):
                 counts[verdict.outcome] += 1
-                assert verdict.outcome != "failed", f"{name}, {dtype} sample {number}, {verdict.stage}: {verdict.text}"
+                assert verdict.outcome != "failed", (
+                    f"{name}, {dtype} sample {number}, {verdict.stage}: {verdict.text}"
+                )
     if not counts["passed"]:
         pytest.skip(f"all {counts['excluded']} samples are excluded")
 

@@ -36,7 +36,9 @@ def _names(n: int, second: bool) -> list[str]:
     return names + ([f"second-order gradient {j}" for j in range(n + 1)] if second else [])
 
 
-def _run(lib: Any, fn: Any, arrays: Sequence[Any], wrt: Sequence[int], second: bool) -> list[np.ndarray | None]:
+def _run(
+    lib: Any, fn: Any, arrays: Sequence[Any], wrt: Sequence[int], second: bool
+) -> list[np.ndarray | None]:
     random = np.random.default_rng(1)
 
     def direction(like: Any) -> Any:

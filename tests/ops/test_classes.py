@@ -22,14 +22,18 @@ WEIGHT = RANDOM.random(CLASSES)
 @pytest.mark.parametrize("target", [TARGET, IGNORING], ids=["all", "ignoring"])
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_cross_entropy_of_rows(reduction: str, target: np.ndarray, weight: np.ndarray | None, smoothing: float) -> None:
+def test_cross_entropy_of_rows(
+    reduction: str, target: np.ndarray, weight: np.ndarray | None, smoothing: float
+) -> None:
     torch = pytest.importorskip("torch")
     from .against_torch import assert_same
 
     for dtype, tolerance in (("float64", 1e-9), ("float32", 2e-5)):
         w = None if weight is None else weight.astype(dtype)
         assert_same(
-            lambda x, t, w: torch.nn.functional.cross_entropy(x, t, w, reduction=reduction, label_smoothing=smoothing),
+            lambda x, t, w: torch.nn.functional.cross_entropy(
+                x, t, w, reduction=reduction, label_smoothing=smoothing
+            ),
             lambda x, t, w: F.cross_entropy(x, t, w, reduction=reduction, label_smoothing=smoothing),
             [LOGITS.astype(dtype), target, w],
             tolerance=tolerance,

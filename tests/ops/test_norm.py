@@ -22,7 +22,9 @@ def _arrays(shape: tuple[int, ...], dtype: str, sizes: tuple[int, ...]) -> list[
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
 @pytest.mark.parametrize("training", [True, False])
-def test_batch_norm_and_its_running_statistics(shape: tuple[int, ...], dtype: str, tolerance: float, training: bool) -> None:
+def test_batch_norm_and_its_running_statistics(
+    shape: tuple[int, ...], dtype: str, tolerance: float, training: bool
+) -> None:
     torch = pytest.importorskip("torch")
     from .against_torch import assert_same
 
@@ -136,12 +138,16 @@ def test_derivatives_of_any_order() -> None:
         assert gradgradcheck(f, (x, w, b))
     third = tg.autograd.functional.hessian
     point = tg.tensor(RANDOM.standard_normal(4))
-    slope = lambda p: tg.autograd.functional.jacobian(lambda q: F.layer_norm(q, (4,))[0], p, create_graph=True)[1]  # noqa: E731
+    slope = lambda p: tg.autograd.functional.jacobian(
+        lambda q: F.layer_norm(q, (4,))[0], p, create_graph=True
+    )[1]  # noqa: E731
     step = 1e-5
     shift = tg.tensor([step, 0.0, 0.0, 0.0], dtype=tg.float64)
     exact = third(lambda p: slope(p), point)[0]
     near = [tg.autograd.functional.jacobian(slope, point + s) for s in (shift, -shift)]
-    np.testing.assert_allclose(exact.numpy(), ((near[0] - near[1]) / (2 * step)).numpy(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        exact.numpy(), ((near[0] - near[1]) / (2 * step)).numpy(), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_a_large_mean_costs_no_digits() -> None:
@@ -150,7 +156,9 @@ def test_a_large_mean_costs_no_digits() -> None:
     rows = (d - d.mean(1, keepdims=True)) / np.sqrt(d.var(1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(F.layer_norm(tg.tensor(x), (64,)).numpy(), rows, atol=2e-6)
     columns = (d - d.mean(0)) / np.sqrt(d.var(0) + 1e-5)
-    np.testing.assert_allclose(F.batch_norm(tg.tensor(x), None, None, training=True).numpy(), columns, atol=2e-6)
+    np.testing.assert_allclose(
+        F.batch_norm(tg.tensor(x), None, None, training=True).numpy(), columns, atol=2e-6
+    )
     planes = d.reshape(2, 4, 64)
     groups = (planes - planes.mean(2, keepdims=True)) / np.sqrt(planes.var(2, keepdims=True) + 1e-5)
     np.testing.assert_allclose(F.instance_norm(tg.tensor(x.reshape(2, 4, 64))).numpy(), groups, atol=2e-6)
@@ -164,8 +172,12 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
         before = tg.get_num_threads()
         tg.set_num_threads(threads)
         try:
-            out = F.batch_norm(x, None, None, w, training=True) + F.group_norm(x, 4, w) + F.layer_norm(x, (40,))
-            runs.append([out.detach().numpy(), *(g.numpy() for g in tg.autograd.grad(out.square().sum(), (x, w)))])
+            out = (
+                F.batch_norm(x, None, None, w, training=True) + F.group_norm(x, 4, w) + F.layer_norm(x, (40,))
+            )
+            runs.append(
+                [out.detach().numpy(), *(g.numpy() for g in tg.autograd.grad(out.square().sum(), (x, w)))]
+            )
         finally:
             tg.set_num_threads(before)
     for a, b in zip(*runs, strict=True):

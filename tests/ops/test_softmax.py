@@ -9,7 +9,17 @@ import tapegrad as tg
 import tapegrad.nn.functional as F
 from tapegrad.autograd import gradcheck, gradgradcheck
 
-SHAPES = [((5, 7), -1), ((5, 7), 0), ((3, 4, 5), 1), ((2, 3, 150), 1), ((4, 1030), 1), ((), 0), ((3,), 0), ((2, 0), 1), ((0, 3), 1)]
+SHAPES = [
+    ((5, 7), -1),
+    ((5, 7), 0),
+    ((3, 4, 5), 1),
+    ((2, 3, 150), 1),
+    ((4, 1030), 1),
+    ((), 0),
+    ((3,), 0),
+    ((2, 0), 1),
+    ((0, 3), 1),
+]
 
 
 def _twin(x: np.ndarray, dim: int) -> np.ndarray:
@@ -23,7 +33,10 @@ def test_values(shape: tuple[int, ...], dim: int, dtype: str) -> None:
     x = (3 * np.random.default_rng(0).standard_normal(shape)).astype(dtype)
     tolerance = 2e-6 if dtype == "float32" else 1e-13
     expected = _twin(x.astype("d"), dim) if shape else np.ones(())
-    for got, want in ((tg.softmax(tg.tensor(x), dim), expected), (tg.log_softmax(tg.tensor(x), dim), np.log(expected))):
+    for got, want in (
+        (tg.softmax(tg.tensor(x), dim), expected),
+        (tg.log_softmax(tg.tensor(x), dim), np.log(expected)),
+    ):
         assert str(got.dtype) == f"tapegrad.{dtype}"
         np.testing.assert_allclose(got.numpy(), want, rtol=tolerance, atol=tolerance)
 
@@ -59,7 +72,9 @@ def test_large_infinite_and_missing_numbers() -> None:
     inf, nan = np.inf, np.nan
     x = tg.tensor([[1e4, 0.0, -1e4], [-inf, 0.0, 0.0], [inf, 0.0, 0.0], [nan, 0.0, 0.0], [-inf, -inf, -inf]])
     nothing = [nan, nan, nan]
-    np.testing.assert_array_equal(tg.softmax(x, 1).numpy(), [[1, 0, 0], [0, 0.5, 0.5], nothing, nothing, nothing])
+    np.testing.assert_array_equal(
+        tg.softmax(x, 1).numpy(), [[1, 0, 0], [0, 0.5, 0.5], nothing, nothing, nothing]
+    )
     # Numbers side by side take another way through the kernel.
     np.testing.assert_array_equal(tg.softmax(x.T.contiguous(), 0).numpy().T, tg.softmax(x, 1).numpy())
 

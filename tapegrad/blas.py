@@ -1,0 +1,84 @@
+"""How many threads NumPy's BLAS uses for a product.
+
+BLAS splits even small products over its threads and lets them wait for one another by spinning. On a machine
+whose cores have other work as well, such a product takes as long as the slowest thread takes to be scheduled: a
+training step of a small network becomes many times slower than on one thread. So products below a
+millisecond or so run on one thread here, and BLAS is set back at once, since the rest of the process uses it too.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache as once
+from typing import Any
+
+import numpy as np
+
+from . import config
+
+# Multiply-adds. Below the first BLAS uses one thread anyway; above the second, threads pay.
+ALONE = 1 << 18
+SHARED = 1 << 26
+
+_lock = threading.Lock()
+_inside = 0
+_before = 1
+
+
+@once
+def _library() -> Any:
+    """The controller of the BLAS that NumPy loaded, or None."""
+    from threadpoolctl import ThreadpoolController  # looks at all loaded libraries: only when a product is large
+
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    return next((c for c in found if "numpy" in c.filepath), found[0] if found else None)
+
+
+class _OneThread:
+    """Within the block, BLAS uses one thread; blocks may overlap in several Python threads."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        global _inside, _before
+        with _lock:
+            if not _inside:
+                library = _library()
+                if library is not None:
+                    _before = library.get_num_threads()
+                    if _before > 1:
+                        library.set_num_threads(1)
+            _inside += 1
+
+    def __exit__(self, *exc: object) -> None:
+        global _inside
+        with _lock:
+            _inside -= 1
+            if not _inside and _before > 1:
+                _library().set_num_threads(_before)
+
+
+class _AsIs:
+    """Within the block, BLAS is as it was."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+_one_thread, _as_is = _OneThread(), _AsIs()
+
+
+def threads_for(work: int) -> _OneThread | _AsIs:
+    """A context for a product of ``work`` multiply-adds."""
+    return _one_thread if ALONE < work < SHARED and config.threads > 1 else _as_is
+
+
+def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """``np.matmul`` of stacks of matrices; NumPy calls BLAS once per matrix, so the size of one decides."""
+    with threads_for(a.shape[-1] * a.shape[-2] * b.shape[-1]):
+        return np.matmul(a, b, out=out)  # type: ignore[no-any-return]

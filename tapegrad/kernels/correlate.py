@@ -1,0 +1,167 @@
+"""Convolution as products of tiles, read in place.
+
+A padded copy of the input makes every tap of a window a constant shift: with stride 1, output t and tap k
+meet at place(t) + shift(k). For a stride s the copy is dealt out to s phases per dimension, within which the
+same holds. So nothing is ever laid out window by window.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from .jit import FLAGS, kernel
+from .tile import BROAD, ROWS, TALL, gram, product
+
+
+@kernel
+def deal(x, out, table, start, stop):
+    """out[p, phase, z, y, j] = x[p, z * stride + phase - pad, ...], zero outside; the range counts planes p
+
+    ``table``: for depth, height and width in turn the size, the size of a phase, the stride, the padding, the
+    number of phases; then the phases of each.
+    """
+    d, h, w = table[0], table[1], table[2]
+    nd, nh, nw = table[3], table[4], table[5]
+    sd, sh, sw = table[6], table[7], table[8]
+    pd, ph, pw = table[9], table[10], table[11]
+    fd, fh, fw = table[12], table[13], table[14]
+    for plane in range(start, stop):
+        to = plane * fd * fh * fw * nd * nh * nw
+        for a in range(fd):
+            for b in range(fh):
+                for c in range(fw):
+                    first = pw - table[15 + fd + fh + c]  # how far the input begins behind this phase
+                    low = min(max((first + sw - 1) // sw, 0), nw)
+                    high = min(max((w + first + sw - 1) // sw, low), nw)
+                    for z in range(nd):
+                        iz = z * sd + table[15 + a] - pd
+                        for y in range(nh):
+                            iy = y * sh + table[15 + fd + b] - ph
+                            if iz < 0 or iz >= d or iy < 0 or iy >= h:
+                                for j in range(nw):
+                                    out[to + j] = 0
+                            else:
+                                at = ((plane * d + iz) * h + iy) * w - first
+                                for j in range(low):
+                                    out[to + j] = 0
+                                if sw == 1:
+                                    for j in range(low, high):
+                                        out[to + j] = x[at + j]
+                                else:
+                                    for j in range(low, high):
+                                        out[to + j] = x[at + j * sw]
+                                for j in range(high, nw):
+                                    out[to + j] = 0
+                            to += nw
+
+
+@kernel
+def pack_rows(w, out, per_group, n, start, stop):
+    """out[tile, k, r] = w[group, tile * ROWS + r, k], zero beyond the group; the range counts (group, tile)"""
+    tiles = (per_group + ROWS - 1) // ROWS
+    for t in range(start, stop):
+        group = t // tiles
+        top = (t - group * tiles) * ROWS
+        for r in range(ROWS):
+            to = t * n * ROWS + r
+            if top + r < per_group:
+                at = (group * per_group + top + r) * n
+                for k in range(n):
+                    out[to + k * ROWS] = w[at + k]
+            else:
+                for k in range(n):
+                    out[to + k * ROWS] = 0
+
+
+@kernel
+def correlate(x, w, bias, out, shifts, runs, n, groups, per_group, count, places, x_image, parts, start, stop):
+    """out[image, o, t] = bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)]
+
+    x has ``x_image`` elements per image, out ``places``, w is packed by pack_rows. ``runs`` has for each of
+    ``count`` runs of lanes: where it begins in x, how many of its lanes count, where they go. The range counts
+    (image, part), where an image's runs are cut into ``parts``.
+    """
+    tiles = (per_group + ROWS - 1) // ROWS
+    x_group = x_image // groups
+    for task in range(start, stop):
+        image = task // parts
+        part = task - image * parts
+        pairs = (count + 1) // 2
+        for pair in range(pairs * part // parts, pairs * (part + 1) // parts):
+            s = 6 * pair
+            x0, v0, o0 = runs[s], runs[s + 1], runs[s + 2]
+            x1, v1, o1 = x0, 0, o0
+            if 2 * pair + 1 < count:
+                x1, v1, o1 = runs[s + 3], runs[s + 4], runs[s + 5]
+            for t in range(groups * tiles):
+                group = t // tiles
+                top = (t - group * tiles) * ROWS
+                at = image * x_image + group * x_group
+                to = (image * groups * per_group + group * per_group + top) * places
+                rows = min(ROWS, per_group - top)
+                product(
+                    w, t * n * ROWS, bias, t * ROWS, x, at + x0, at + x1, shifts, n,
+                    out, to + o0, to + o1, places, rows, v0, v1,
+                )  # fmt: skip
+
+
+@kernel
+def line_up(g, out, images, channels, padded, lines, width, pitch, start, stop):
+    """out[c, image, line, :pitch] = g[image, c, line, :width] and zeros; channels up to ``padded`` are zero
+
+    The range counts channels c.
+    """
+    for c in range(start, stop):
+        for image in range(images):
+            for line in range(lines):
+                to = ((c * images + image) * lines + line) * pitch
+                if c < channels:
+                    at = ((image * channels + c) * lines + line) * width
+                    for j in range(width):
+                        out[to + j] = g[at + j]
+                    for j in range(width, pitch):
+                        out[to + j] = 0
+                else:
+                    for j in range(pitch):
+                        out[to + j] = 0
+
+
+@kernel
+def contract(x, g, out, shifts, lines, count, pitch, tall, broad, x_group, start, stop):
+    """out[group, o, k] += sum over t of g[group, o, t] * x[place(t) + shift(k)], in float64
+
+    g is laid out by line_up, ``count`` vectors or ``pitch`` elements per channel; a group has ``tall`` by
+    ``broad`` tiles. The range counts tiles.
+    """
+    for t in range(start, stop):
+        group = t // (tall * broad)
+        inside = t - group * tall * broad
+        a = inside // broad
+        b = inside - a * broad
+        g_at = (group * tall + a) * TALL * pitch
+        to = ((group * tall + a) * TALL * broad + b) * BROAD
+        gram(g, g_at, pitch, x, group * x_group, shifts, b * BROAD, lines, count, out, to, broad * BROAD)
+
+
+@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+def _line_sum(x, first, last):
+    total = x[first]
+    for i in range(first + 1, last):
+        total += x[i]
+    return total
+
+
+@kernel
+def sum_channels(x, out, images, channels, n, start, stop):
+    """out[c] = sum over images and positions of x[image, c, :n], blocks of 256 added up in float64"""
+    for c in range(start, stop):
+        total = np.float64(0)
+        for i in range(images):
+            base = (i * channels + c) * n
+            at = 0
+            while at < n:
+                end = min(at + 256, n)
+                total += np.float64(_line_sum(x, base + at, base + end))
+                at = end
+        out[c] = total
