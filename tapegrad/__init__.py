@@ -52,6 +52,12 @@ from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import short as short
 from .dtypes import uint8 as uint8
+from .formats import channels_last as channels_last
+from .formats import channels_last_3d as channels_last_3d
+from .formats import contiguous_format as contiguous_format
+from .formats import memory_format as memory_format
+from .formats import preserve_format as preserve_format
+from .formats import strided as strided
 from .listing import Tape as Tape
 from .listing import live_tape as live_tape
 from .modes import enable_grad as enable_grad

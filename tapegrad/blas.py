@@ -8,6 +8,7 @@ millisecond or so run on one thread here, and BLAS is set back at once, since th
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import cache as once
 from typing import Any
@@ -69,6 +70,18 @@ class _AsIs:
     def __exit__(self, *exc: object) -> None:
         pass
 
+
+def _after_fork() -> None:
+    """The child has one thread: nobody else is inside a block, or holds the lock."""
+    global _lock, _inside
+    _lock = threading.Lock()
+    if _inside and _before > 1:
+        _library().set_num_threads(_before)
+    _inside = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 _one_thread, _as_is = _OneThread(), _AsIs()
 

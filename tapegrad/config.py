@@ -44,6 +44,6 @@ def _cache_folder() -> pathlib.Path:
 
 threads: int = _whole("TAPEGRAD_NUM_THREADS", _cores(), 1)
 cache_dir: pathlib.Path = _cache_folder()
-# Break-even of a parallel launch (about 5 us) against the loop it splits.
-grain: int = _whole("TAPEGRAD_GRAIN", 40_000, 1)
+# A parallel launch costs about 5 us on idle cores and a time slice on busy ones, so it has to be worth it.
+grain: int = _whole("TAPEGRAD_GRAIN", 131_072, 1)
 record_lines: bool = os.environ.get("TAPEGRAD_LINES", "1") != "0"

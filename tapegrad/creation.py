@@ -9,6 +9,7 @@ import numpy as np
 
 from . import dtypes
 from .device import check_device
+from .formats import check_format
 from .ops import interop
 from .ops.dims import shape_args
 from .tape import Value
@@ -87,6 +88,7 @@ def _float_type(dtype: dtypes.dtype | None) -> np.dtype:
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
     """An uninitialised tensor."""
+    check_format(memory_format)
     to = _checked(dtype, device, layout, pin_memory)
     return _finish(np.empty(_sizes(size), _float_type(to)), requires_grad)
 
@@ -127,23 +129,27 @@ def _like(input: Any, dtype: Any, device: Any) -> np.dtype:
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
     """An uninitialised tensor of the shape of another."""
+    check_format(memory_format)
     return _finish(np.empty(input._array.shape, _like(input, dtype, device)), requires_grad)
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
     """Zeros of the shape of another tensor."""
+    check_format(memory_format)
     to = _like(input, dtype, device)
     return _finish(np.zeros(input._array.shape, to), requires_grad)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
     """Ones of the shape of another tensor."""
+    check_format(memory_format)
     to = _like(input, dtype, device)
     return _finish(np.ones(input._array.shape, to), requires_grad)
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
     """One value everywhere, in the shape and dtype of another tensor."""
+    check_format(memory_format)
     to = dtypes.as_dtype(_like(input, dtype, device))
     return full(tuple(input._array.shape), fill_value, dtype=to, requires_grad=requires_grad)
 

@@ -19,6 +19,7 @@ import numpy as np
 from . import dtypes, engine, fastpath, missing, op, ops, printing, tape
 from .device import device as Device
 from .device import check_device, cpu
+from .formats import check_format
 from .hooks import RemovableHandle
 from .listing import Tape
 
@@ -386,6 +387,7 @@ class Tensor(
             else:
                 dtype = dtypes.as_dtype(arg)
         check_device(device)
+        check_format(memory_format)
         to = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         return convert.to_dtype(self, to, copy)
 
@@ -397,40 +399,49 @@ class Tensor(
         """Converted to the dtype of another tensor."""
         return self.to(dtypes.of(other._array))
 
-    def float(self) -> Any:
+    def float(self, memory_format: Any = None) -> Any:
         """Converted to float32."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.float32)
 
-    def double(self) -> Any:
+    def double(self, memory_format: Any = None) -> Any:
         """Converted to float64."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.float64)
 
-    def half(self) -> Any:
+    def half(self, memory_format: Any = None) -> Any:
         """Converted to float16."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.float16)
 
-    def long(self) -> Any:
+    def long(self, memory_format: Any = None) -> Any:
         """Converted to int64."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.int64)
 
-    def int(self) -> Any:
+    def int(self, memory_format: Any = None) -> Any:
         """Converted to int32."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.int32)
 
-    def short(self) -> Any:
+    def short(self, memory_format: Any = None) -> Any:
         """Converted to int16."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.int16)
 
-    def char(self) -> Any:
+    def char(self, memory_format: Any = None) -> Any:
         """Converted to int8."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.int8)
 
-    def byte(self) -> Any:
+    def byte(self, memory_format: Any = None) -> Any:
         """Converted to uint8."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.uint8)
 
-    def bool(self) -> Any:
+    def bool(self, memory_format: Any = None) -> Any:
         """Converted to bool: whether each element is nonzero."""
+        check_format(memory_format)
         return convert.to_dtype(self, dtypes.bool_)
 
     def cpu(self, memory_format: Any = None) -> Any:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,11 @@ FLAGS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy", "boun
 PLAIN = bool(numba.config.DISABLE_JIT)
 # Compiling is rare and numba's compiler is not made for many threads at once.
 _compiling = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A fork in the middle of it would leave the child with locks that nobody releases.
+    os.register_at_fork(
+        before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+    )
 
 
 class Data(types.CPointer):

@@ -28,8 +28,7 @@ from .. import config
 from .jit import PLAIN, Kernel, from_text, signature
 
 _region = threading.Lock()
-_home = os.getpid()  # the process in which numba's threads live
-_started = False
+_home: int | None = None  # the process in which numba's threads live, once they were started
 
 
 def run(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, work: int) -> None:
@@ -51,16 +50,17 @@ def start(kernel: Kernel, args: tuple[Any, ...], count: int, work: int) -> None:
 
 
 def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int) -> bool:
-    global _started
-    if os.getpid() != _home and _started:
+    global _home
+    if _home is None:
+        _home = os.getpid()
+    elif _home != os.getpid():
         return False
-    _started = True
     limit = min(config.threads, numba.config.NUMBA_NUM_THREADS)
     if numba.get_num_threads() != limit:
         numba.set_num_threads(limit)
     kinds = tuple("p" if c not in ("int", "float") else c[0] for c in chars[:-2])
     entry = _launcher(kinds)
-    entry(kernel.address(chars), *args, count, limit)
+    entry(kernel.address(chars), *args, count, min(config.threads, count))
     return True
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided as _strided
 
 from .. import dtypes
+from ..formats import check_format
 from ..op import Rule, kernel_op, view_op, views_op
 from ..tape import Value
 from .dims import resolve_shape, shape_args, wrap_dim, wrap_dims
@@ -550,11 +551,13 @@ def copied(x):
 
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy that stays in the graph."""
+    check_format(memory_format)
     return copied(input)
 
 
-def contiguous(input: Any) -> Any:
+def contiguous(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself if its elements lie in order, else a copy."""
+    check_format(memory_format)
     return input if input._array.flags.c_contiguous else copied(input)
 
 
