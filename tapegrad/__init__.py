@@ -107,6 +107,7 @@ from .ops.einsum import *  # noqa: F403
 from .ops.embed import *  # noqa: F403
 from .ops.extrema import *  # noqa: F403
 from .ops.gather import *  # noqa: F403
+from .ops.distance import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.layer_norm import *  # noqa: F403
 from .ops.linalg_lu import *  # noqa: F403

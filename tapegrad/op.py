@@ -110,7 +110,7 @@ class Op:
     ) -> None:
         self.name = name
         self.module = module
-        if module.startswith(__package__ + "."):
+        if (module or "").startswith(__package__ + "."):
             registry[name] = self
         self.node_name = node_name or node_name_of(name)
         self.inputs = inputs

@@ -36,6 +36,8 @@ from numba.core.runtime import rtsys
 from .. import config
 
 _SOURCES = pathlib.Path(__file__).parent
+# What generated kernels depend on besides their own text.
+GENERATED = ("jit.py", "launch.py", "reduction.py", "scalar*.py")
 
 
 @once
@@ -46,7 +48,7 @@ def stamp(generated: bool) -> str:
     reduction are compiled is said in reduction.py. Any other kernel may call whatever the kernel modules define.
     """
     digest = hashlib.sha256()
-    patterns = ("jit.py", "launch.py", "reduction.py", "scalar*.py") if generated else ("*.py",)
+    patterns = GENERATED if generated else ("*.py",)
     for path in sorted(p for pattern in patterns for p in _SOURCES.glob(pattern)):
         digest.update(path.name.encode() + path.read_bytes())
     for fact in (

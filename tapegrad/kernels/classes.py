@@ -1,4 +1,4 @@
-"""Values picked by class index along the middle of (outer, n, inner) arrays, as losses over classes need them."""
+"""Values picked by class index along the middle of (outer, n, inner) arrays, for losses over classes."""
 
 from __future__ import annotations
 

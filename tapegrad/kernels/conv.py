@@ -1,8 +1,8 @@
-"""Convolution by way of matrix products: windows laid out as columns, and columns added back.
+"""Convolution as products of tiles, read in place.
 
-``geo`` holds, for depth, height and width: input size, output size, kernel size, stride, padding in front and
-dilation (18 numbers). Output t and tap k meet input t * stride - padding + k * dilation; outside the input
-are zeros. A block of output rows (rows count depth * height) is handled at a time.
+A padded copy of the input makes every tap of a window a constant shift: with stride 1, output t and tap k
+meet at place(t) + shift(k). For a stride s the copy is dealt out to s phases per dimension, within which the
+same holds. So nothing is ever laid out window by window.
 """
 
 from __future__ import annotations
@@ -11,102 +11,142 @@ import numba
 import numpy as np
 
 from .jit import FLAGS, kernel
-
-
-@numba.njit(forceinline=True, **FLAGS)
-def _first(pad, tap, dilation, stride, size):
-    """The first output whose tap does not lie before the input"""
-    ahead = pad - tap * dilation
-    return min(max((ahead + stride - 1) // stride, 0), size)
-
-
-@numba.njit(forceinline=True, **FLAGS)
-def _end(length, pad, tap, dilation, stride, first, size):
-    """One past the last output whose tap does not lie behind the input"""
-    ahead = length + pad - tap * dilation
-    return min(max((ahead + stride - 1) // stride, first), size)
+from .tile import BROAD, ROWS, TALL, gram, product
 
 
 @kernel
-def columns(x, cols, geo, channels, top, rows, image_step, tap_step, start, stop):
-    """cols[n, c, k, t] = x[n, c, t * stride - pad + k * dilation] for output rows top .. top+rows
+def deal(x, out, table, start, stop):
+    """out[p, phase, z, y, j] = x[p, z * stride + phase - pad, ...], zero outside; the range counts planes p
 
-    x (images, channels, D, H, W); cols has rows (c, k), ``tap_step`` apart, of each image, ``image_step``
-    apart. The range counts (n, c).
+    ``table``: for depth, height and width in turn the size, the size of a phase, the stride, the padding, the
+    number of phases; then the phases of each.
     """
-    d, h, w, oh, ow = geo[0], geo[1], geo[2], geo[4], geo[5]
-    kd, kh, kw, sd, sh, sw = geo[6], geo[7], geo[8], geo[9], geo[10], geo[11]
-    pd, ph, pw, dd, dh, dw = geo[12], geo[13], geo[14], geo[15], geo[16], geo[17]
+    d, h, w = table[0], table[1], table[2]
+    nd, nh, nw = table[3], table[4], table[5]
+    sd, sh, sw = table[6], table[7], table[8]
+    pd, ph, pw = table[9], table[10], table[11]
+    fd, fh, fw = table[12], table[13], table[14]
     for plane in range(start, stop):
-        n = plane // channels
-        to = n * image_step + (plane - n * channels) * kd * kh * kw * tap_step
-        for a in range(kd):
-            for b in range(kh):
-                for c in range(kw):
-                    low = _first(pw, c, dw, sw, ow)
-                    high = _end(w, pw, c, dw, sw, low, ow)
-                    for r in range(rows):
-                        z = (top + r) // oh
-                        iz = z * sd - pd + a * dd
-                        iy = (top + r - z * oh) * sh - ph + b * dh
-                        line = to + r * ow
-                        if iz < 0 or iz >= d or iy < 0 or iy >= h:
-                            for j in range(ow):
-                                cols[line + j] = 0
-                            continue
-                        at = ((plane * d + iz) * h + iy) * w - pw + c * dw
-                        for j in range(low):
-                            cols[line + j] = 0
-                        if sw == 1:
-                            for j in range(low, high):
-                                cols[line + j] = x[at + j]
-                        else:
-                            for j in range(low, high):
-                                cols[line + j] = x[at + j * sw]
-                        for j in range(high, ow):
-                            cols[line + j] = 0
-                    to += tap_step
+        to = plane * fd * fh * fw * nd * nh * nw
+        for a in range(fd):
+            for b in range(fh):
+                for c in range(fw):
+                    first = pw - table[15 + fd + fh + c]  # how far the input begins behind this phase
+                    low = min(max((first + sw - 1) // sw, 0), nw)
+                    high = min(max((w + first + sw - 1) // sw, low), nw)
+                    for z in range(nd):
+                        iz = z * sd + table[15 + a] - pd
+                        for y in range(nh):
+                            iy = y * sh + table[15 + fd + b] - ph
+                            if iz < 0 or iz >= d or iy < 0 or iy >= h:
+                                for j in range(nw):
+                                    out[to + j] = 0
+                            else:
+                                at = ((plane * d + iz) * h + iy) * w - first
+                                for j in range(low):
+                                    out[to + j] = 0
+                                if sw == 1:
+                                    for j in range(low, high):
+                                        out[to + j] = x[at + j]
+                                else:
+                                    for j in range(low, high):
+                                        out[to + j] = x[at + j * sw]
+                                for j in range(high, nw):
+                                    out[to + j] = 0
+                            to += nw
 
 
 @kernel
-def add_columns(cols, x, geo, channels, top, rows, image_step, tap_step, start, stop):
-    """x[n, c, t * stride - pad + k * dilation] += cols[n, c, k, t]: the transpose of ``columns``"""
-    d, h, w, oh, ow = geo[0], geo[1], geo[2], geo[4], geo[5]
-    kd, kh, kw, sd, sh, sw = geo[6], geo[7], geo[8], geo[9], geo[10], geo[11]
-    pd, ph, pw, dd, dh, dw = geo[12], geo[13], geo[14], geo[15], geo[16], geo[17]
-    for plane in range(start, stop):
-        n = plane // channels
-        source = n * image_step + (plane - n * channels) * kd * kh * kw * tap_step
-        for a in range(kd):
-            for b in range(kh):
-                for c in range(kw):
-                    low = _first(pw, c, dw, sw, ow)
-                    high = _end(w, pw, c, dw, sw, low, ow)
-                    for r in range(rows):
-                        z = (top + r) // oh
-                        iz = z * sd - pd + a * dd
-                        iy = (top + r - z * oh) * sh - ph + b * dh
-                        if iz < 0 or iz >= d or iy < 0 or iy >= h:
-                            continue
-                        line = source + r * ow
-                        to = ((plane * d + iz) * h + iy) * w - pw + c * dw
-                        if sw == 1:
-                            for j in range(low, high):
-                                x[to + j] += cols[line + j]
-                        else:
-                            for j in range(low, high):
-                                x[to + j * sw] += cols[line + j]
-                    source += tap_step
+def pack_rows(w, out, per_group, n, start, stop):
+    """out[tile, k, r] = w[group, tile * ROWS + r, k], zero beyond the group; the range counts all tiles"""
+    tiles = (per_group + ROWS - 1) // ROWS
+    for t in range(start, stop):
+        group = t // tiles
+        top = (t - group * tiles) * ROWS
+        for r in range(ROWS):
+            to = t * n * ROWS + r
+            if top + r < per_group:
+                at = (group * per_group + top + r) * n
+                for k in range(n):
+                    out[to + k * ROWS] = w[at + k]
+            else:
+                for k in range(n):
+                    out[to + k * ROWS] = 0
 
 
 @kernel
-def add_channels(out, bias, channels, n, start, stop):
-    """out[image, c, :n] += bias[c]; the range counts (image, c)"""
-    for r in range(start, stop):
-        b = bias[r % channels]
-        base = r * n
-        for j in range(n):
-            out[base + j] += b
+def correlate(
+    x, w, bias, out, shifts, runs, parts, n, groups, per_group, count, places, each, cuts, start, stop
+):
+    """out[image, o, t] = bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)]
+
+    x has ``each`` elements per image, out ``places``, w is packed by pack_rows. ``runs`` has for each of
+    ``count`` vectors where it begins in x and which ``parts`` of it are results. The range counts (image,
+    cut): the vectors of an image are cut into ``cuts`` pieces.
+    """
+    tiles = (per_group + ROWS - 1) // ROWS
+    x_group = each // groups
+    pairs = (count + 1) // 2
+    for task in range(start, stop):
+        image = task // cuts
+        cut = task - image * cuts
+        for pair in range(pairs * cut // cuts, pairs * (cut + 1) // cuts):
+            s = 6 * pair
+            x0, p0, p1 = runs[s], runs[s + 1], runs[s + 2]
+            x1, p2, p3 = x0, p1, p1
+            if 2 * pair + 1 < count:
+                x1, p2, p3 = runs[s + 3], runs[s + 4], runs[s + 5]
+            for t in range(groups * tiles):
+                group = t // tiles
+                top = (t - group * tiles) * ROWS
+                at = image * each + group * x_group
+                to = (image * groups * per_group + group * per_group + top) * places
+                rows = min(ROWS, per_group - top)
+                product(
+                    w, t * n * ROWS, bias, t * ROWS, x, at + x0, at + x1, shifts, n,
+                    out, to, places, rows, parts, p0, p1, p2, p3,
+                )  # fmt: skip
+
+
+@kernel
+def line_up(g, out, images, per_group, padded, slices, lines, width, pitch, room, channels, start, stop):
+    """out[c, image, slice] = g[image, c, slice], lines of ``width`` set ``pitch`` apart, zeros up to ``room``
+
+    Groups have ``per_group`` channels in g and ``padded`` in out, of which the last are zero. The range
+    counts channels of out.
+    """
+    for c in range(start, stop):
+        group = c // padded
+        inside = c - group * padded
+        to = c * images * slices * room
+        for image in range(images):
+            at = (image * channels + group * per_group + inside) * slices * lines * width
+            for _ in range(slices):
+                for j in range(to, to + room):
+                    out[j] = 0
+                if inside < per_group:
+                    for line in range(lines):
+                        for j in range(width):
+                            out[to + line * pitch + j] = g[at + line * width + j]
+                at += lines * width
+                to += room
+
+
+@kernel
+def contract(x, g, out, shifts, lines, count, pitch, tall, broad, x_group, start, stop):
+    """out[group, o, k] += sum over t of g[group, o, t] * x[place(t) + shift(k)], in float64
+
+    g is laid out by line_up, ``count`` vectors or ``pitch`` elements per channel; a group has ``tall`` by
+    ``broad`` tiles. The range counts tiles.
+    """
+    for t in range(start, stop):
+        group = t // (tall * broad)
+        inside = t - group * tall * broad
+        a = inside // broad
+        b = inside - a * broad
+        g_at = (group * tall + a) * TALL * pitch
+        to = ((group * tall + a) * TALL * broad + b) * BROAD
+        gram(g, g_at, pitch, x, group * x_group, shifts, b * BROAD, lines, count, out, to, broad * BROAD)
 
 
 @numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})

@@ -1,8 +1,9 @@
 """Connectionist temporal classification: the recursions over alignments, in logarithms.
 
-A sequence of target labels l1, l2, ... has the states blank, l1, blank, l2, ..., blank. From one step to the next an
-alignment stays in its state, goes to the next, or jumps over a blank between two different labels.
-``log_probs`` is (steps, batch, classes); targets of sequence n start at ``starts[n]``. Everything between is float64.
+A sequence of target labels l1, l2, ... has the states blank, l1, blank, l2, ..., blank. From one step to
+the next an alignment stays in its state, goes to the next, or jumps over a blank between two different
+labels. ``log_probs`` is (steps, batch, classes); targets of sequence n start at ``starts[n]``. Everything
+between is float64.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _jumps(targets, start, state):
 
 @_inline
 def _log_sum(a, b, c):
-    top = max(a, max(b, c))
+    top = max(a, b, c)
     base = top if top > -math.inf else 0.0  # infinities must not be subtracted from each other
     return top + _log(_exp(a - base) + _exp(b - base) + _exp(c - base)) if top > -math.inf else top
 

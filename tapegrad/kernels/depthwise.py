@@ -1,6 +1,6 @@
 """Depthwise convolution: each channel has its own few kernels, so there is no matrix product in it.
 
-``geo`` is that of conv.py. Output channel o reads input channel o // multiple.
+``geo`` is that of columns.py. Output channel o reads input channel o // multiple.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from .conv import _end, _first
+from .columns import _end, _first
 from .jit import FLAGS, kernel
 
 

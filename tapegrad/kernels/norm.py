@@ -1,11 +1,13 @@
 """Normalisation: (x - mean) / sqrt(variance + eps) * weight + bias, and its derivatives.
 
-*Rows* are normalised one by one (layer and RMS norm): moments and result while the row lies in the cache. Batch,
-group and instance norm see (N, C, L) as N * C *planes* of L elements, or as *columns* where L is 1. What they do
-to a plane or column is x -> (x - shift) * scale + offset with three numbers; small kernels work these out.
+*Rows* are normalised one by one (layer and RMS norm): moments and result while the row lies in the cache.
+Batch, group and instance norm see (N, C, L) as N * C *planes* of L elements, or as *columns* where L is 1.
+What they do to a plane or column is x -> (x - shift) * scale + offset with three numbers; small kernels
+work these out.
 
-Moments, means and sums are float64. A mean in float32 keeps what it lacks of the float64 one in ``offset``, so
-that a mean that is large against the deviation costs no digits. Sums over rows, planes and columns are cut by the sizes alone.
+Moments, means and sums are float64. A mean in float32 keeps what it lacks of the float64 one in ``offset``,
+so that a mean that is large against the deviation costs no digits. Sums over rows, planes and columns are
+cut by the sizes alone.
 """
 
 from __future__ import annotations
@@ -244,7 +246,7 @@ def scale_columns(x, shift, scale, offset, out, n, start, stop):
 
 @kernel
 def column_sums(g, x, shift, total, products, rows, n, start, stop):
-    """total[j] = sum of g[:, j], products[j] = sum of g[:, j] * (x[:, j] - shift[j]); the range counts tiles"""
+    """total[j] = sum of g[:, j], products[j] = sum of g * (x - shift[j]); the range counts tiles"""
     for tile in range(start, stop):
         left = tile * WIDTH
         m = min(WIDTH, n - left)

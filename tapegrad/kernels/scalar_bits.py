@@ -79,6 +79,12 @@ maximum = _instruction("maximum", np.maximum, 2)  # NaN if either is
 minimum = _instruction("minimum", np.minimum, 2)
 
 
+@device
+def product_f8(a, b):
+    """a * b, rounded; a plain product may become part of a sum (contraction) and not be rounded."""
+    return fma(a, b, 0.0)
+
+
 def _reinterpret(source: Any, target: Any, twin: Callable[[Any], Any]) -> Any:
     """The same bits as another type; an integer of another width is cut or extended first."""
     if PLAIN:

@@ -104,53 +104,55 @@ def power_f8(t, shift):
 
 @device
 def exp_parts_f4(x):
-    """(p, h, c) with exp(x) = p h c for any x < 88.8; only the last product may be subnormal."""
-    low = f4(-104.0) if x < f4(-104.0) else x
+    """(p, h, c) with exp(x) = p h c; only the last product may overflow or be subnormal."""
     small = x < f4(-86.0)
-    t, q = _split_f4(low, WHOLE_F4 + f4(64) if small else WHOLE_F4)
+    x = f4(-104.0) if x < f4(-104.0) else x
+    x = f4(89.0) if x > f4(89.0) else x
+    t, q = _split_f4(x, WHOLE_F4 + f4(64) if small else WHOLE_F4)
     return f4(1) + q, power_f4(t, -1), _SMALL_F4 if small else f4(2)
 
 
 @device
 def exp_parts_f8(x):
-    low = -746.0 if x < -746.0 else x
     small = x < -707.0
-    t, q = _split_f8(low, WHOLE_F8 + 64.0 if small else WHOLE_F8)
+    x = -746.0 if x < -746.0 else x
+    x = 710.0 if x > 710.0 else x
+    t, q = _split_f8(x, WHOLE_F8 + 64.0 if small else WHOLE_F8)
     return 1.0 + q, power_f8(t, -1), _SMALL_F8 if small else 2.0
 
 
 @device
 def exp_f4(x):
     p, half, scale = exp_parts_f4(x)
-    return x * f4(3e38) if x > f4(88.72283935546875) else p * half * scale
+    return p * half * scale
 
 
 @device
 def exp_f8(x):
     p, half, scale = exp_parts_f8(x)
-    return x * 1e308 if x > 709.782712893384 else p * half * scale
+    return p * half * scale
 
 
 @device
 def exp2_f4(x):
-    low = f4(-151.0) if x < f4(-151.0) else x
     small = x < f4(-124.0)
     whole = WHOLE_F4 + f4(64) if small else WHOLE_F4
-    t = low + whole
-    r = low - (t - whole)
-    y = fma(r, EXP2_F4(r), f4(1)) * power_f4(t, -1) * (_SMALL_F4 if small else f4(2))
-    return x * f4(3e38) if x >= f4(128) else y
+    x = f4(-151.0) if x < f4(-151.0) else x
+    x = f4(128.0) if x > f4(128.0) else x
+    t = x + whole
+    r = x - (t - whole)
+    return fma(r, EXP2_F4(r), f4(1)) * power_f4(t, -1) * (_SMALL_F4 if small else f4(2))
 
 
 @device
 def exp2_f8(x):
-    low = -1076.0 if x < -1076.0 else x
     small = x < -1020.0
     whole = WHOLE_F8 + 64.0 if small else WHOLE_F8
-    t = low + whole
-    r = low - (t - whole)
-    y = fma(r, EXP2_F8(r), 1.0) * power_f8(t, -1) * (_SMALL_F8 if small else 2.0)
-    return x * 1e308 if x >= 1024.0 else y
+    x = -1076.0 if x < -1076.0 else x
+    x = 1024.0 if x > 1024.0 else x
+    t = x + whole
+    r = x - (t - whole)
+    return fma(r, EXP2_F8(r), 1.0) * power_f8(t, -1) * (_SMALL_F8 if small else 2.0)
 
 
 @device
@@ -185,11 +187,11 @@ def sigmoid_f4(x):
 
     Where 1 is lost beside e, it is y - y^2 with y = 1 / e; e is scaled where it would overflow.
     """
-    a = f4(104.0) if x < f4(-104.0) else -x
-    a = f4(-87.0) if a < f4(-87.0) else a
     large = x < f4(-87.0)
     lost = x < f4(-16.2)
-    t, q = _split_f4(a, WHOLE_F4 - f4(64) if large else WHOLE_F4)
+    x = f4(-104.0) if x < f4(-104.0) else x
+    x = f4(87.0) if x > f4(87.0) else x
+    t, q = _split_f4(-x, WHOLE_F4 - f4(64) if large else WHOLE_F4)
     s = power_f4(t, 0)
     y = f4(1) / fma(s, q, s + (f4(0) if lost else f4(1))) * (f4(5.421010862427522e-20) if large else f4(1))
     return fma(-y, y if lost else f4(0), y)
@@ -197,11 +199,11 @@ def sigmoid_f4(x):
 
 @device
 def sigmoid_f8(x):
-    a = 746.0 if x < -746.0 else -x
-    a = -708.0 if a < -708.0 else a
     large = x < -708.0
     lost = x < -36.3
-    t, q = _split_f8(a, WHOLE_F8 - 64.0 if large else WHOLE_F8)
+    x = -746.0 if x < -746.0 else x
+    x = 708.0 if x > 708.0 else x
+    t, q = _split_f8(-x, WHOLE_F8 - 64.0 if large else WHOLE_F8)
     s = power_f8(t, 0)
     y = 1.0 / fma(s, q, s + (0.0 if lost else 1.0)) * (5.421010862427522e-20 if large else 1.0)
     return fma(-y, y if lost else 0.0, y)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import copysign, device, fabs, floor, fma, polynomial, rarely, rint
+from .scalar_bits import copysign, device, fabs, floor, fma, polynomial, product_f8, rarely, rint
 from .scalar_log import log_middle, log_sum_f8
 from .scalar_trig import tangent_f8, turn_f8
 
@@ -107,15 +107,15 @@ def _lgamma_sum(x):
     log, log_low = log_sum_f8(x)
     small_low = fma(x, _LG_SMALL_F8(x), -log_low)
     one, two = x - 1.0, x - 2.0
-    zeros = fma(one, two, 0.0)
+    zeros = product_f8(one, two)
     f = _LG_MIDDLE_F8(log)
-    middle = fma(zeros, f, 0.0)
+    middle = product_f8(zeros, f)
     two_low = x - (two + 2.0)  # not 0 below 1
     middle_low = fma(zeros, f, -middle) + fma(one, two_low, fma(one, two, -zeros)) * f
     # (x - 1/2) (log(x) - 1) + (log(2 pi) - 1)/2 + ...
     r = 1.0 / x
     h, m = x - 0.5, log - 1.0
-    large = fma(h, m, 0.0)
+    large = product_f8(h, m)
     large_low = fma(h, m, -large) + (fma(h, log_low, 0.4189385332046727) + r * _LG_LARGE_F8(r * r))
     large_low = large_low if large < np.inf else 0.0
     high = -log if x < 0.5 else (middle if x < 4.0 else large)
@@ -127,7 +127,7 @@ def _half_turns(x):
     """(q, r, low) with pi x = q pi/2 + r + low, q modulo 4, for finite x."""
     n = rint(x + x)
     t = fma(-0.5, n, x)
-    r = fma(t, _PI, 0.0)
+    r = product_f8(t, _PI)
     n = n - 4.0 * floor(0.25 * n)
     return np.int64(n), r, fma(t, _PI, -r) + t * _PI_LOW
 
@@ -143,7 +143,7 @@ def _lgamma_negative(x):
         return high + low
     q, r, rest = _half_turns(x)
     s = fabs(turn_f8(q, r, rest))
-    p = fma(s, a, 0.0)
+    p = product_f8(s, a)
     log, log_low = log_sum_f8(p)
     log_low += fma(s, a, -p) / p
     # Three numbers of about the same size: what their sums lose is kept.
@@ -162,7 +162,7 @@ def _digamma_positive(x):
     d = x - _ZERO
     d_low = ((x - d) - _ZERO) - _ZERO_LOW
     slope = _DG_MIDDLE_F8(log)
-    change = fma(log, slope, 0.0)
+    change = product_f8(log, slope)
     f = _DG_FIRST + change
     f_low = ((_DG_FIRST - f) + change) + log_low * slope
     middle = fma(d, f, fma(d_low, f, d * f_low))
@@ -188,10 +188,10 @@ def _trigamma_positive(x):
     d_low = 1.5 - (d - x) if x > 1.5 else x - (d - 1.5)
     w = 1.0 / d
     p = _TG_CENTRE + _TG_F8(fma(-3.0, w, 1.0))
-    y = w * p
+    y = product_f8(w, p)
     y_low = fma(w, p, -y) + y * (fma(-w, d, 1.0) - w * d_low)
     r = 1.0 / x
-    q = fma(r, r, 0.0)
+    q = product_f8(r, r)
     q_low = fma(r, r, -q) + 2.0 * q * fma(-r, x, 1.0)
     total = q + y
     lost = y - (total - q) if q > y else q - (total - y)

@@ -189,15 +189,24 @@ def log1p_f8(x):
 
 @device
 def softplus_f4(x):
-    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
+    """log(1 + exp(x)) = max(x, 0) + log(1 + z) with z = exp(-|x|) <= 1."""
     p, half, scale = exp_parts_f4(-fabs(x))
-    return _log1p_sum_f4(p * half * scale) + (f4(0) if x < f4(0) else x)
+    z = p * half * scale
+    # 1 + z is 1 + f, or 2 (1 + f).
+    large = z > f4(0.41421357)
+    f = fma(f4(0.5), z, f4(-0.5)) if large else z
+    y = f + (_rest_f4(f) + (_LN2_LOW_F4 if large else f4(0)))
+    return y + (_LN2_HIGH_F4 if large else f4(0)) + (f4(0) if x < f4(0) else x)
 
 
 @device
 def softplus_f8(x):
     p, half, scale = exp_parts_f8(-fabs(x))
-    return _log1p_sum_f8(p * half * scale, 0.0) + (0.0 if x < 0.0 else x)
+    z = p * half * scale
+    large = z > 0.41421356237309503
+    f = fma(0.5, z, -0.5) if large else z
+    y = f + (rest_f8(f) + (LN2_LOW if large else 0.0))
+    return y + (LN2_HIGH if large else 0.0) + (0.0 if x < 0.0 else x)
 
 
 @device

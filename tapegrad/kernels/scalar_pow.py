@@ -12,7 +12,7 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import bits_f4, bits_f8, device, fabs, floor, fma, polynomial
+from .scalar_bits import bits_f4, bits_f8, device, fabs, floor, fma, polynomial, product_f8
 from .scalar_exp import EXP2_F8, WHOLE_F8, power_f8
 from .scalar_log import LOG2E, LOG2E_LOW, log_parts_middle, split_f8
 
@@ -45,11 +45,11 @@ def _log2_sum(x):
     w_low = fma(z, tail, _2_3 - w) + _2_3_LOW
     v = z * w
     v_low = fma(z, w, -v) + fma(z, w_low, z_low * w)
-    u = fma(s, v, 0.0)  # a product that must not become part of the sum below
+    u = product_f8(s, v)
     u_low = fma(s, v, -u) + fma(s, v_low, s_low * v)
     high = 2.0 * s + u
     low = ((2.0 * s - high) + u) + fma(2.0, s_low, u_low)
-    p = fma(high, LOG2E, 0.0)
+    p = product_f8(high, LOG2E)
     p_low = fma(high, LOG2E, -p) + fma(high, LOG2E_LOW, low * LOG2E)
     y = k + p
     return y, ((k - y) + p) + p_low

@@ -8,7 +8,7 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import copysign, device, fabs, fma, polynomial, sqrt
+from .scalar_bits import copysign, device, fabs, fma, polynomial, product_f8, sqrt
 from .scalar_exp import EXP2_F4, EXP2_F8, EXPM1_F8, WHOLE_F4, WHOLE_F8, power_f4, power_f8, reduce_f8
 from .scalar_log import LN2_LOW, log_f4, log_f8
 
@@ -196,7 +196,7 @@ def erfc_f8(x):
     a = fabs(x)
     near = 1.0 - fma(x, _ERF_F8(a * a), x)
     a = 27.3 if a > 27.3 else a
-    square = fma(a, a, 0.0)
+    square = product_f8(a, a)
     small = a > 26.0
     offset = WHOLE_F8 + 64.0 if small else WHOLE_F8
     n, exact, r = reduce_f8(-square, offset)
@@ -207,7 +207,7 @@ def erfc_f8(x):
     d = fma(2.0, a, 1.0)
     d_low = fma(2.0, a, 1.0 - d)
     inverse = 1.0 / d
-    w = g * inverse
+    w = product_f8(g, inverse)
     w_low = (fma(-w, d, g) - w * d_low) * inverse
     y = (w + fma(w, q, w_low)) * power_f8(n, -1) * (1.0842021724855044e-19 if small else 2.0)
     far = 2.0 - y if x < 0.0 else y
@@ -254,7 +254,7 @@ def _large_bessel_f8(a, g):
     s = sqrt(b)
     inverse = 1.0 / s
     s_low = 0.5 * fma(-s, s, b) * inverse
-    w = g * inverse
+    w = product_f8(g, inverse)
     w_low = (fma(-w, s, g) - w * s_low) * inverse
     return (w + fma(w, q, w_low)) * power_f8(n, -8) * 256.0
 
@@ -262,7 +262,7 @@ def _large_bessel_f8(a, g):
 @device
 def _step(z, z_low, high, low, c):
     """c + (z + z_low) (high + low), with what its rounding lost."""
-    p = fma(z, high, 0.0)
+    p = product_f8(z, high)
     total = p + c
     back = total - p
     return total, (p - (total - back)) + (c - back) + fma(z, low, fma(z_low, high, fma(z, high, -p)))
@@ -274,7 +274,7 @@ def _series(a, rest, c0, c1, c2, c3, c4, c5):
 
     All terms are positive, so that the errors of plain arithmetic would add up.
     """
-    z = fma(a, a, 0.0)
+    z = product_f8(a, a)
     z_low = fma(a, a, -z)
     high, low = _step(z, z_low, rest, 0.0, c5)
     high, low = _step(z, z_low, high, low, c4)

@@ -17,7 +17,8 @@ from numpy import int64 as i8
 from numpy import uint64 as u8
 
 from .scalar_bits import (
-    bits_f4, bits_f8, copysign, device, fabs, float_f4, float_f8, fma, polynomial, rarely, sqrt,
+    bits_f4, bits_f8, copysign, device, fabs, float_f4, float_f8, fma, polynomial, product_f8, rarely,
+    sqrt,
 )  # fmt: skip
 from .scalar_exp import WHOLE_F4, WHOLE_F8
 
@@ -151,7 +152,7 @@ def _reduce_large(a):
     rest = e - (high - t)
     unit = 2.168404344971009e-19  # 2^-62
     high, rest = high * unit, rest * unit
-    r = fma(high, _A8, 0.0)
+    r = product_f8(high, _A8)
     left = fma(high, _A8, -r) + fma(high, _B8, rest * _A8)
     final = r + left
     return q, final, left - (final - r)

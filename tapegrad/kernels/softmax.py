@@ -172,7 +172,7 @@ def _rows(exp, log, tag):
     def cross_entropy_grad_rows(
         x, target, weight, lse, g, out, n, ignore, weighted, step, scale, start, stop
     ):
-        """out[r] = (exp(x[r] - lse[r]) - onehot(t)) * weight[t] * g[r * step] * scale, 0 where t is ignored"""
+        """out[r] = (exp(x[r] - lse[r]) - onehot(t)) * weight[t] * g[r * step] * scale, 0 if t is ignored"""
         for r in range(start, stop):
             t = target[r]
             first = r * n
@@ -237,7 +237,7 @@ def _columns(exp, log, tag):
                         y[row + j] /= scratch[total + j]
 
     def softmax_grad_columns(g, y, out, scratch, n, inner, logarithm, start, stop):
-        """the derivative of softmax (or its logarithm) along the middle; ``scratch`` holds WIDTH numbers per tile"""
+        """the derivative of softmax_columns; ``scratch`` holds WIDTH numbers per tile"""
         tiles = (inner + WIDTH - 1) // WIDTH
         for tile in range(start, stop):
             left = (tile % tiles) * WIDTH

@@ -76,15 +76,22 @@ class _Emitter:
         fn = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
         self.builder.call(fn, [value, place, ir.Constant(ir.IntType(32), self.kind_bytes), mask])
 
-    def first(self, count):
-        """A mask of the first ``count`` lanes."""
+    def between(self, low, high):
+        """A mask of the lanes from low to high."""
         i64 = ir.IntType(64)
         numbers = ir.VectorType(i64, self.lanes)
-        one = self.builder.insert_element(ir.Constant(numbers, ir.Undefined), count, ir.Constant(ir.IntType(32), 0))
-        zero = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None)
-        counts = self.builder.shuffle_vector(one, ir.Constant(numbers, ir.Undefined), zero)
         ramp = ir.Constant(numbers, [ir.Constant(i64, j) for j in range(self.lanes)])
-        return self.builder.icmp_signed("<", ramp, counts)
+        first, zero = (
+            ir.Constant(ir.IntType(32), 0),
+            ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None),
+        )
+        nothing = ir.Constant(numbers, ir.Undefined)
+        low, high = (
+            self.builder.shuffle_vector(self.builder.insert_element(nothing, n, first), nothing, zero)
+            for n in (low, high)
+        )
+        above = self.builder.icmp_signed(">=", ramp, low)
+        return self.builder.and_(above, self.builder.icmp_signed("<", ramp, high))
 
     def add_product(self, total, a, b):
         """total + a * b, one instruction where the machine has it."""
@@ -126,20 +133,21 @@ class _Emitter:
 # -- a tile of a product -----------------------------------------------------------------------------
 
 
-def _product_twin(w, w_at, bias, bias_at, x, x0, x1, table, n, out, o0, o1, step, rows, v0, v1):
+def _product_twin(w, w_at, bias, bias_at, x, x0, x1, table, n, out, at, step, rows, parts, p0, p1, p2, p3):
     lane = lanes(out.itemsize)
     for r in range(rows):
-        for at, to, valid in ((x0, o0, v0), (x1, o1, v1)):
+        for place, first, last in ((x0, p0, p1), (x1, p2, p3)):
             total = np.full(lane, bias[bias_at + r])
-            for k in range(n):
-                if valid:
-                    run = x[at + table[k] : at + table[k] + lane]
-                    total[: len(run)] += w[w_at + k * ROWS + r] * run
-            out[to + r * step : to + r * step + valid] = total[:valid]
+            for k in range(n if first < last else 0):
+                run = x[place + table[k] : place + table[k] + lane]
+                total[: len(run)] += w[w_at + k * ROWS + r] * run
+            for p in range(first, last):
+                low, high, to = parts[3 * p : 3 * p + 3]
+                out[at + r * step + to + low : at + r * step + to + high] = total[low:high]
 
 
 def _product_code(context, builder, sig, args):
-    w, w_at, bias, bias_at, x, x0, x1, table, n, out, o0, o1, step, rows, v0, v1 = args
+    w, w_at, bias, bias_at, x, x0, x1, table, n, out, at, step, rows, parts, p0, p1, p2, p3 = args
     kind = context.get_value_type(sig.args[4].dtype)
     e = _Emitter(builder, kind)
     i64 = ir.IntType(64)
@@ -151,41 +159,43 @@ def _product_code(context, builder, sig, args):
     def step_over(k, sums):
         shift = e.number(table, k)
         left, right = e.load(x, builder.add(x0, shift)), e.load(x, builder.add(x1, shift))
-        at = builder.add(w_at, builder.mul(k, ir.Constant(i64, ROWS)))
+        column = builder.add(w_at, builder.mul(k, ir.Constant(i64, ROWS)))
         made = []
         for r in range(ROWS):
-            a = e.spread(e.number(w, builder.add(at, ir.Constant(i64, r))))
+            a = e.spread(e.number(w, builder.add(column, ir.Constant(i64, r))))
             made += [e.add_product(sums[2 * r], a, left), e.add_product(sums[2 * r + 1], a, right)]
         return made
 
     sums = e.loop(n, starts, step_over)
-    whole = ir.Constant(i64, e.lanes)
-    full = builder.and_(builder.icmp_signed("==", v0, whole), builder.icmp_signed("==", v1, whole))
-    masks = e.first(v0), e.first(v1)
-    for r in range(ROWS):
-        with builder.if_then(builder.icmp_signed("<", ir.Constant(i64, r), rows), likely=True):
-            down = builder.mul(step, ir.Constant(i64, r))
-            with builder.if_else(full, likely=True) as (then, otherwise):
-                with then:
-                    e.store(sums[2 * r], out, builder.add(o0, down))
-                    e.store(sums[2 * r + 1], out, builder.add(o1, down))
-                with otherwise:
-                    e.store_part(sums[2 * r], out, builder.add(o0, down), masks[0])
-                    e.store_part(sums[2 * r + 1], out, builder.add(o1, down), masks[1])
+    for side, (first, last) in enumerate(((p0, p1), (p2, p3))):
+        with cgutils.for_range_slice(builder, first, last, ir.Constant(i64, 1)) as (part, _):
+            entry = builder.mul(part, ir.Constant(i64, 3))
+            low, high, to = (e.number(parts, builder.add(entry, ir.Constant(i64, j))) for j in range(3))
+            mask = e.between(low, high)
+            whole = builder.icmp_signed("==", builder.sub(high, low), ir.Constant(i64, e.lanes))
+            to = builder.add(to, at)
+            for r in range(ROWS):
+                value, place = sums[2 * r + side], builder.add(to, builder.mul(step, ir.Constant(i64, r)))
+                there = builder.icmp_signed("<", ir.Constant(i64, r), rows)
+                with builder.if_then(there, likely=True), builder.if_else(whole) as (then, otherwise):
+                    with then:
+                        e.store(value, out, place)
+                    with otherwise:
+                        e.store_part(value, out, place, mask)
     return context.get_dummy_value()
 
 
 @intrinsic
-def _product(typing, w, w_at, bias, bias_at, x, x0, x1, table, n, out, o0, o1, step, rows, v0, v1):
+def _product(typing, w, w_at, bias, bias_at, x, x0, x1, table, n, out, at, step, rows, parts, p0, p1, p2, p3):
     i = types.int64
-    sig = types.void(w, i, bias, i, x, i, i, table, i, out, i, i, i, i, i, i)
-    return sig, _product_code
+    return types.void(w, i, bias, i, x, i, i, table, i, out, i, i, i, parts, i, i, i, i), _product_code
 
 
 product = _product_twin if PLAIN else _product
-"""out[o + r * step + lane] = bias[r] + sum over k of w[k, r] * x[x + table[k] + lane], for two runs of lanes
+"""out[at + r * step + lane] = bias[r] + sum over k of w[k, r] * x[x0 + table[k] + lane], and so for x1
 
-``rows`` rows are stored, of the first run ``v0`` lanes and of the second ``v1``.
+``rows`` rows are stored. Of the first vector the parts p0 to p1 are, of the second p2 to p3: a part is three
+numbers, from which lane, up to which, and by how much more ``at`` is shifted for it.
 """
 
 # -- a tile of sums over whole lines -----------------------------------------------------------------
@@ -240,7 +250,7 @@ def _gram(typing, g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, 
 
 
 gram = _gram_twin if PLAIN else _gram
-"""out[a * step + b] += sum over k and lanes of g[a * g_step + k * LANES + lane] * x[table[b] + lines[k] + lane]
+"""out[a * step + b] += sum over k, lanes of g[a * g_step + k * LANES + lane] * x[table[b] + lines[k] + lane]
 
 ``out`` is float64.
 """

@@ -15,6 +15,7 @@ from . import covariance as covariance
 from . import ctc as ctc
 from . import diagonals as diagonals
 from . import dims as dims
+from . import distance as distance
 from . import direct as direct
 from . import draws as draws
 from . import dropout as dropout

@@ -1,8 +1,9 @@
 """Activations: one formula each, computed in one pass and differentiable any number of times.
 
 Where the untaken branch of a piecewise formula may overflow (exp of a large number), its argument is
-clamped: a cotangent of zero times infinity would be NaN in the second derivative. An op's one number (a slope, a
-threshold) is its second operand, since calls with a tensor and a number take the short way; several are parameters.
+clamped: a cotangent of zero times infinity would be NaN in the second derivative. An op's one number (a
+slope, a threshold) is its second operand, since calls with a tensor and a number take the short way;
+several are parameters.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ def relu(input: Any) -> Any:
     return select(input < 0, 0, input)
 
 
-def _inside_slope(g: Any, x: Any, low: Any, high: Any) -> Any:
-    return linked(where((x <= low) | (x >= high), 0.0, g), x)
+def _inside_slope(g: Any, input: Any, low: Any, high: Any) -> Any:
+    return linked(where((input <= low) | (input >= high), 0.0, g), input)
 
 
-@elementwise(name="hardtanh", input=lambda g, input, low, high: _inside_slope(g, input, low, high))
+@elementwise(name="hardtanh", input=_inside_slope)
 def clamp_inside(input: Any, *, low: Any, high: Any) -> Any:
     """input within [low, high]; unlike clamp, the gradient at the edges is 0."""
     return clamp_both(input, low, high)
@@ -190,8 +191,8 @@ def log1p_exp(input: Any) -> Any:
     return _softplus(input)
 
 
-def _softplus_slope(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
-    return where(x * beta > threshold, g, g * sigmoid(x * beta))
+def _softplus_slope(g: Any, input: Any, beta: Any, threshold: Any) -> Any:
+    return where(input * beta > threshold, g, g * sigmoid(input * beta))
 
 
 @elementwise(
@@ -209,7 +210,7 @@ def bent_softplus(input: Any, threshold: Any) -> Any:
     kind="floating",
     name="softplus_scaled",
     node_name="SoftplusBackward0",
-    input=lambda g, input, beta, threshold: _softplus_slope(g, input, beta, threshold),
+    input=_softplus_slope,
 )
 def scaled_softplus(input: Any, *, beta: Any, threshold: Any) -> Any:
     """log(1 + exp(beta * input)) / beta, and input itself above the threshold."""
@@ -358,7 +359,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    """input within [min_val, max_val]; the gradient at the edges is 0. ValueError if they are in the wrong order."""
+    """input within [min_val, max_val]; the gradient at the edges is 0. ValueError if min_val > max_val."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val ({min_val}) cannot be greater than max_val ({max_val})")
     low, high = _whole(input, min_val, max_val)

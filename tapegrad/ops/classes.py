@@ -32,7 +32,7 @@ def _weights(weight: np.ndarray | None, like: np.ndarray) -> tuple[np.ndarray, i
 
 
 def _refuse(bad: np.ndarray, ignore_index: int, classes: int) -> None:
-    """Raise if a kernel met a target out of range: it left it in ``bad``, which held ``ignore_index`` before."""
+    """Raise if a kernel met a target out of range: it left it in ``bad``, where ``ignore_index`` was."""
     if bad[0] != ignore_index:
         raise IndexError(f"Target {bad[0]} is out of bounds for {classes} classes.")
 
@@ -40,14 +40,13 @@ def _refuse(bad: np.ndarray, ignore_index: int, classes: int) -> None:
 # -- values at class indices ---------------------------------------------------------------------------
 
 
-@kernel_op(
-    input=lambda g, target, weight, input_shape, ignore_index: class_places(
-        g, target, weight, shape=input_shape, ignore_index=ignore_index
-    ),
-    name="nll_loss",
-)
+def _placed(g: Any, target: Any, weight: Any, input_shape: Any, ignore_index: int) -> Any:
+    return class_places(g, target, weight, shape=input_shape, ignore_index=ignore_index)
+
+
+@kernel_op(input=_placed, name="nll_loss")
 def class_values(input: Any, target: Any, weight: Any, *, ignore_index: Any) -> Any:
-    """-weight[t] * input[:, t] for t = target, 0 where it is ignored: (N, C, ...) and (N, ...) give (N, ...)."""
+    """-weight[t] * input[:, t] for t = target, 0 where ignored: (N, C, ...), (N, ...) to (N, ...)."""
     x = wide(input)
     out = np.empty(target.shape, x.dtype)
     if out.size:
@@ -151,7 +150,7 @@ def cross_entropy_slope(
 def cross_entropy_rows(input: Any, target: Any, weight: Any, *, ignore_index: Any, reduction: Any) -> Any:
     """-weight[t] * log_softmax(input)[:, t] for t = target, reduced: (N, C) and (N,) give (N,) or a number.
 
-    Hands out the logarithm of each row's sum of exponentials, and the sum of weights by which a mean is divided.
+    Hands out the logarithm of each row's sum of exponentials, and the sum of weights that divides a mean.
     """
     x = wide(input)
     rows, n = x.shape
@@ -197,13 +196,13 @@ def _check(name: str, input: Any, target: Any, weight: Any) -> None:
         )
     if target._array.dtype.char not in "lB":
         raise RuntimeError(
-            f"{name}: expected class indices of dtype int64 (or uint8), got {target._array.dtype}; use .long()"
+            f"{name}: expected class indices of dtype int64 (or uint8), got {target._array.dtype}"
         )
     classes = shape[dim]
     if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
-            f"shape: {list(weight._array.shape)}"
+            f"{name}: weight tensor should be defined either for all {classes} classes or no classes but got "
+            f"weight tensor of shape: {list(weight._array.shape)}"
         )
     if weight is not None and weight._array.dtype != input._array.dtype:
         raise RuntimeError(

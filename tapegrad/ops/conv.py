@@ -50,10 +50,7 @@ def _bias_rule(g: Any) -> Any:
 )
 def convolution(input, weight, bias, *, windows, groups):
     """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, place of (t, k)]"""
-    out = arrays.forward(input, weight, windows, groups)
-    if bias is not None:
-        arrays.add_bias(out, bias)
-    return out
+    return arrays.forward(input, weight, bias, windows, groups)
 
 
 @direct_op(
@@ -65,10 +62,7 @@ def convolution(input, weight, bias, *, windows, groups):
 )
 def input_adjoint(g_out, weight, bias, *, windows, groups):
     """The gradient of a convolution for its input; as an operation of its own, the transposed convolution."""
-    out = arrays.input_adjoint(g_out, weight, windows, groups)
-    if bias is not None:
-        arrays.add_bias(out, bias)
-    return out
+    return arrays.input_adjoint(g_out, weight, bias, windows, groups)
 
 
 @direct_op(

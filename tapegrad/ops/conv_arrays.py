@@ -1,40 +1,134 @@
 """Convolution of arrays: the bilinear form and its two adjoints.
 
-All three read and write (image, channel, *spatial) arrays, weights (out, in per group, *kernel), and share
-one geometry. Windows are laid out as columns, a bounded block at a time, and BLAS multiplies; a
-kernel of one element needs no columns, and depthwise convolution no BLAS.
+All three read and write (image, channel, *spatial) arrays and weights (out, in per group, *kernel), and share
+one geometry. A few images at a time are copied with their padding, so that every tap of a window is a
+constant shift; then tiles of products are read in place (kernels/conv.py).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
-from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
-from .. import blas, kernels
+from .. import kernels
 from ..kernels import launch_lazily as launch
 from .windows import Windows
 
-# Elements of a block of columns: few enough to stay in the second-level cache.
-BLOCK = 1 << 18
+# Elements of the padded copy of some images: few enough to stay in the caches that cores share.
+BLOCK = 1 << 20
+# Vectors that a tile of sums runs over before it is added up: many enough for that not to count.
+LONG = 256
 
 
 class _Scratch(threading.local):
     """Working memory of one thread, kept: fresh pages cost more than the arithmetic."""
 
     def __init__(self) -> None:
-        self.buffers: dict[str, np.ndarray] = {}
+        self.buffers: dict[tuple[str, str], np.ndarray] = {}
 
-    def take(self, size: int, dtype: np.dtype) -> np.ndarray:
-        have = self.buffers.get(dtype.char)
+    def take(self, use: str, size: int, dtype: np.dtype) -> np.ndarray:
+        have = self.buffers.get((use, dtype.char))
         if have is None or have.size < size:
-            have = self.buffers[dtype.char] = np.empty(size, dtype)
+            have = self.buffers[use, dtype.char] = np.empty(size, dtype)
         return have[:size]
 
 
 _scratch = _Scratch()
+
+
+class Runs:
+    """Outputs in vectors, each a run of neighbours in the padded copy.
+
+    Either every line of outputs is cut into vectors, or the copy is, from the first line to the last, with
+    what lies between lines left out of the results: whichever takes fewer vectors.
+    """
+
+    def __init__(self, p: Plan, lanes: int) -> None:
+        depth, lines, width = p.out
+        _, height, pitch = p.sizes
+        across = -(-width // lanes)
+        length = (lines - 1) * pitch + width
+        through = -(-length // lanes)
+        self.flat = through < lines * across
+        self.pitch = pitch if self.flat else across * lanes
+        self.room = (through if self.flat else lines * across) * lanes
+        table, parts = [], []
+        for z in range(depth):
+            base = z * height * pitch
+            begins = range(0, length, lanes) if self.flat else range(0, lines * self.pitch, lanes)
+            for q in begins:
+                first = len(parts)
+                line, place = divmod(q, self.pitch)
+                x = base + (q if self.flat else line * pitch + place)
+                while line < lines and line * self.pitch < q + lanes:
+                    low = max(0, line * self.pitch - q)
+                    high = min(lanes, line * self.pitch + width - q)
+                    if low < high:
+                        parts.append((low, high, (z * lines + line) * width + q - line * self.pitch))
+                    line += 1
+                table.append((x, first, len(parts)))
+        self.table = np.array(table, dtype=np.int64)
+        self.parts = np.array(parts, dtype=np.int64)
+
+
+class Plan:
+    """What kernels need to know of a geometry: how the padded copy is laid out, and what is where in it."""
+
+    def __init__(self, w: Windows) -> None:
+        more = 3 - len(w.size)
+        fill = (1, 1, 1, 1, 0, 1)
+        parts = [(one,) * more + part for part, one in zip(w, fill, strict=True)]
+        size, out, kernel, stride, pad, dilation = parts
+        # Tap k meets phase k * dilation % stride, shifted by k * dilation // stride.
+        dims = list(zip(kernel, dilation, stride, strict=True))
+        steps = [[divmod(k * d, s) for k in range(n)] for n, d, s in dims]
+        phases = [sorted({phase for _, phase in step}) for step in steps]
+        sizes = [n + max(q for q, _ in step) for n, step in zip(out, steps, strict=True)]
+        self.out, self.sizes = out, sizes
+        self.places = math.prod(out)
+        self.plane = math.prod(len(p) * n for p, n in zip(phases, sizes, strict=True))
+        numbers = [*size, *sizes, *stride, *pad, *map(len, phases), *itertools.chain(*phases)]
+        self.table = np.array(numbers, dtype=np.int64)
+        block = math.prod(sizes)
+        self.taps = []
+        for (qd, rd), (qh, rh), (qw, rw) in itertools.product(*steps):
+            phase = phases[0].index(rd) * len(phases[1]) + phases[1].index(rh)
+            phase = phase * len(phases[2]) + phases[2].index(rw)
+            self.taps.append(phase * block + (qd * sizes[1] + qh) * sizes[2] + qw)
+        self._shifts: dict[tuple[int, int], np.ndarray] = {}
+        self._runs: dict[int, Runs] = {}
+        self._lines: dict[tuple[int, int, int], np.ndarray] = {}
+
+    def shifts(self, channels: int, multiple: int = 1) -> np.ndarray:
+        """Per (channel of a group, tap), repeated at the end up to a multiple."""
+        found = self._shifts.get((channels, multiple))
+        if found is None:
+            made = [c * self.plane + t for c in range(channels) for t in self.taps]
+            made += made[-1:] * (-len(made) % multiple)
+            found = self._shifts[channels, multiple] = np.array(made, dtype=np.int64)
+        return found
+
+    def runs(self, lanes: int) -> Runs:
+        """The vectors of outputs."""
+        found = self._runs.get(lanes)
+        if found is None:
+            found = self._runs[lanes] = Runs(self, lanes)
+        return found
+
+    def lines(self, lanes: int, images: int, step: int) -> np.ndarray:
+        """The places of all vectors of some images, ``step`` apart in the copy."""
+        found = self._lines.get((lanes, images, step))
+        if found is None:
+            made = np.arange(images, dtype=np.int64)[:, None] * step + self.runs(lanes).table[:, 0]
+            found = self._lines[lanes, images, step] = made.ravel()
+        return found
+
+
+plan = lru_cache(maxsize=256)(Plan)
 
 
 def _wide(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -49,37 +143,14 @@ def _narrow(out: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return out.astype(dtype)
 
 
-def _blocks(images: int, rows: int, width: int, per_column: int) -> Iterator[tuple[int, int, int, int]]:
-    """(first image, images, first row, rows) such that a block of columns stays within its bound.
-
-    ``rows`` of ``width`` outputs each make an image. Either whole images are taken, or part of one.
-    """
-    most = max(1, BLOCK // max(1, per_column))
-    if most >= rows * width:
-        step = max(1, most // max(1, rows * width))
-        for n in range(0, images, step):
-            yield n, min(step, images - n), 0, rows
-        return
-    parts = -(-rows // max(1, most // width))
-    for n in range(images):
-        for p in range(parts):
-            a, b = rows * p // parts, rows * (p + 1) // parts
-            yield n, 1, a, b - a
-
-
-def _columns(x: np.ndarray, w: Windows, top: int, rows: int, inner_images: bool) -> np.ndarray:
-    """Windows of a few images as columns: (images, channels * taps, t), or (channels * taps, images * t)."""
-    images, channels = x.shape[:2]
-    t, height = rows * w.out[-1], channels * w.taps()
-    cols = _scratch.take(images * height * t, x.dtype)
-    steps = (t, images * t) if inner_images else (height * t, t)
-    launch(
-        kernels.conv.columns,
-        (x, cols, w.geo(), channels, top, rows, *steps),
-        images * channels,
-        images * height * t,
-    )
-    return cols.reshape((height, images * t) if inner_images else (images, height, t))
+def _dealt(x: np.ndarray, p: Plan) -> np.ndarray:
+    """The padded copy of some images."""
+    planes = x.shape[0] * x.shape[1]
+    size = planes * p.plane
+    out = _scratch.take("images", size + 128, x.dtype)
+    out[size:] = 0  # the last vectors read past the end
+    launch(kernels.conv.deal, (x, out, p.table), planes, size)
+    return out
 
 
 def is_depthwise(weight: np.ndarray, groups: int) -> bool:
@@ -87,64 +158,134 @@ def is_depthwise(weight: np.ndarray, groups: int) -> bool:
     return weight.shape[1] == 1 and groups > 1
 
 
-# -- the three maps ----------------------------------------------------------------------------------
+# -- the three maps --------------------------------------------------------------------------------------
 
 
-def forward(x: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> np.ndarray:
-    """out[n, o, t] = sum over c and k of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation]"""
+def forward(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, w: Windows, groups: int
+) -> np.ndarray:
+    """out[n, o, t] = bias[o] + sum of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation]"""
     dtype = x.dtype
     x, weight = _wide(x, weight)
-    images, channels = x.shape[:2]
-    outs, t = weight.shape[0], w.outputs()
-    out = np.empty((images, outs, *w.out), x.dtype)
+    out = np.empty((x.shape[0], weight.shape[0], *w.out), x.dtype)
     if not out.size:
         return _narrow(out, dtype)
     if not x.size or not weight.size:
         out[...] = 0
+    elif x.dtype.kind != "f":
+        _integers(x, weight, out, w, groups)
     elif is_depthwise(weight, groups):
+        channels, outs = x.shape[1], weight.shape[0]
         args = (x, weight, out, w.geo(), channels, outs // groups)
-        launch(kernels.depthwise.forward, args, images * outs, out.size * w.taps())
+        launch(kernels.depthwise.forward, args, x.shape[0] * outs, out.size * w.taps())
     else:
-        matrix = weight.reshape(groups, outs // groups, -1)
-        target = out.reshape(images, groups, outs // groups, t)
-        if w.simple():
-            blas.matmul(matrix, x.reshape(images, groups, -1, t), out=target)
-        else:
-            width = w.out[-1]
-            for n, count, top, rows in _blocks(images, t // width, width, channels * w.taps()):
-                cols = _columns(x[n : n + count], w, top, rows, False).reshape(
-                    count, groups, -1, rows * width
-                )
-                blas.matmul(matrix, cols, out=target[n : n + count, ..., top * width : (top + rows) * width])
+        _correlate(x, weight, bias, out, w, groups)
+        return _narrow(out, dtype)
+    if bias is not None:
+        out += bias.reshape(-1, *[1] * len(w.out)).astype(out.dtype)
     return _narrow(out, dtype)
 
 
-def input_adjoint(g: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> np.ndarray:
-    """x[n, c, t * stride - padding + k * dilation] += weight[o, c, k] * g[n, o, t], from zeros."""
+def _correlate(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
+) -> None:
+    images, channels = x.shape[:2]
+    rows, lanes = kernels.tile.ROWS, kernels.tile.lanes(x.itemsize)
+    p = plan(w)
+    per_group = weight.shape[0] // groups
+    tiles = groups * -(-per_group // rows)
+    n = weight.size // weight.shape[0]
+    packed = _scratch.take("weight", tiles * rows * n, x.dtype)
+    launch(kernels.conv.pack_rows, (weight, packed, per_group, n), tiles, packed.size)
+    start = np.zeros((groups, tiles // groups * rows), x.dtype)
+    if bias is not None:
+        start[:, :per_group] = bias.reshape(groups, per_group)
+    shifts, runs = p.shifts(channels // groups), p.runs(lanes)
+    count, each = len(runs.table), channels * p.plane
+    step = max(1, min(images, BLOCK // each))
+    # An image is cut up where there are too few of them to go round.
+    cuts = max(1, min(count // 16, -(-16 // step)))
+    for a in range(0, images, step):
+        b = min(a + step, images)
+        dealt = _dealt(x[a:b], p)
+        arrays = (dealt, packed, start, out[a:b], shifts, runs.table, runs.parts)
+        numbers = (n, groups, per_group, count, p.places, each, cuts)
+        launch(kernels.conv.correlate, (*arrays, *numbers), (b - a) * cuts, (b - a) * count * tiles * n)
+
+
+def _integers(x: np.ndarray, weight: np.ndarray, out: np.ndarray, w: Windows, groups: int) -> None:
+    """Windows laid out as columns, for the sake of completeness: whole numbers have no fast product."""
+    cols = np.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
+    matrix = weight.reshape(groups, weight.shape[0] // groups, -1)
+    for image, result in zip(x, out, strict=True):
+        launch(kernels.columns.columns, (image, cols, w.geo()), x.shape[1], cols.size)
+        result[...] = np.matmul(matrix, cols).reshape(result.shape)
+
+
+def input_adjoint(
+    g: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, w: Windows, groups: int
+) -> np.ndarray:
+    """x[n, c, t * stride - padding + k * dilation] += weight[o, c, k] * g[n, o, t], from bias[c]."""
     dtype = g.dtype
     g, weight = _wide(g, weight)
     images, outs = g.shape[:2]
-    channels, t = weight.shape[1] * groups, w.outputs()
+    channels = weight.shape[1] * groups
+    if g.size and weight.size and is_depthwise(weight, groups) and g.dtype.kind == "f":
+        x = np.zeros((images, channels, *w.size), g.dtype)
+        args = (g, weight, x, w.geo(), channels, outs // groups)
+        launch(kernels.depthwise.input_adjoint, args, images * channels, g.size * w.taps())
+        if bias is not None:
+            x += bias.reshape(-1, *[1] * len(w.size)).astype(x.dtype)
+        return _narrow(x, dtype)
+    # In and out change places.
+    turned = weight.reshape(groups, outs // groups, weight.shape[1], *w.kernel).swapaxes(1, 2)
+    turned = turned.reshape(channels, outs // groups, *w.kernel)
+    if set(w.stride) == {1}:
+        ((_, inner, taps),) = _residues(w)
+        return _narrow(forward(g, np.ascontiguousarray(turned[(..., *taps)]), bias, inner, groups), dtype)
     x = np.zeros((images, channels, *w.size), g.dtype)
-    if not x.size or not g.size or not weight.size:
-        return _narrow(x, dtype)
-    if is_depthwise(weight, groups):
-        planes = (g, weight, x, w.geo(), channels, outs // groups)
-        launch(kernels.depthwise.input_adjoint, planes, images * channels, g.size * w.taps())
-        return _narrow(x, dtype)
-    matrix = weight.reshape(groups, outs // groups, -1).swapaxes(1, 2)
-    source = g.reshape(images, groups, outs // groups, t)
-    if w.simple():
-        blas.matmul(matrix, source, out=x.reshape(images, groups, -1, t))
-        return _narrow(x, dtype)
-    width, height = w.out[-1], channels * w.taps()
-    for n, count, top, rows in _blocks(images, t // width, width, height):
-        span = rows * width
-        cols = _scratch.take(count * height * span, g.dtype).reshape(count, groups, height // groups, span)
-        blas.matmul(matrix, source[n : n + count, ..., top * width : top * width + span], out=cols)
-        args = (cols, x[n : n + count], w.geo(), channels, top, rows, height * span, span)
-        launch(kernels.conv.add_columns, args, count * channels, cols.size)
+    if bias is not None:
+        x += bias.reshape(-1, *[1] * len(w.size)).astype(x.dtype)
+    if g.size and weight.size:
+        for place, inner, taps in _residues(w):
+            x[(..., *place)] = forward(g, np.ascontiguousarray(turned[(..., *taps)]), bias, inner, groups)
     return _narrow(x, dtype)
+
+
+@lru_cache(maxsize=256)
+def _residues(w: Windows) -> list[tuple[tuple[slice, ...], Windows, tuple[slice, ...]]]:
+    """The transposed map, cut into maps of stride 1.
+
+    Inputs i with (i + padding) % stride == r meet those taps k alone with k * dilation % stride == r, and
+    among themselves they do so with stride 1. Per r: the inputs, the geometry, the taps (in reverse order).
+    """
+    per_dim = []
+    for n, m, kernel, s, p, d in zip(*w, strict=True):
+        found = []
+        for r in range(s):
+            taps = [k for k in range(kernel) if k * d % s == r]
+            first = -(-(p - r) // s)
+            count = (n - 1 + p - r) // s - first + 1
+            if not taps or count < 1:
+                continue
+            apart = d // math.gcd(d, s)
+            last = (taps[-1] * d - r) // s
+            begin = s * first + r - p
+            step = taps[1] - taps[0] if len(taps) > 1 else 1
+            stop = taps[0] - step
+            found.append(
+                (
+                    slice(begin, None, s),
+                    (m, count, len(taps), 1, last - first, apart),
+                    slice(taps[-1], None if stop < 0 else stop, -step),
+                )
+            )
+        per_dim.append(found)
+    made = []
+    for chosen in itertools.product(*per_dim):
+        places, numbers, taps = zip(*chosen, strict=True)
+        made.append((places, Windows(*zip(*numbers, strict=True)), taps))
+    return made
 
 
 def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
@@ -152,8 +293,7 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
     dtype = x.dtype
     x, g = _wide(x, g)
     images, channels = x.shape[:2]
-    outs, t = g.shape[1], w.outputs()
-    per_group = channels // groups
+    outs, per_group = g.shape[1], channels // groups
     weight = np.zeros((outs, per_group, *w.kernel), x.dtype)
     if not weight.size or not x.size or not g.size:
         return _narrow(weight, dtype)
@@ -161,28 +301,38 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
         args = (x, g, weight, w.geo(), images, channels, outs // groups)
         launch(kernels.depthwise.weight_adjoint, args, outs, g.size * w.taps())
         return _narrow(weight, dtype)
-    total = weight.reshape(groups, outs // groups, -1)
-    source = g.reshape(images, outs, t)
-    width, height = w.out[-1], channels * w.taps()
-    for n, count, top, rows in _blocks(images, t // width, width, height):
-        span = rows * width
-        cols = _columns(x[n : n + count], w, top, rows, True).reshape(groups, height // groups, count * span)
-        part = source[n : n + count, :, top * width : top * width + span]
-        # Images side by side: one long sum instead of many short ones.
-        lines = part[0] if count == 1 else part.swapaxes(0, 1).reshape(outs, count * span)
-        total += blas.matmul(lines.reshape(groups, outs // groups, count * span), cols.swapaxes(1, 2))
-    return _narrow(weight, dtype)
+    return _narrow(_contract(x, g, w, groups).reshape(weight.shape).astype(x.dtype), dtype)
 
 
-# -- the bias ----------------------------------------------------------------------------------------
+def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
+    tile, conv = kernels.tile, kernels.conv
+    lanes = tile.lanes(x.itemsize)
+    images, channels = x.shape[:2]
+    p = plan(w)
+    n = channels // groups * w.taps()
+    height = g.shape[1] // groups
+    tall, broad = -(-height // tile.TALL), -(-n // tile.BROAD)
+    padded = tall * tile.TALL
+    total = np.zeros((groups, padded, broad * tile.BROAD))
+    shifts = p.shifts(channels // groups, tile.BROAD)
+    runs = p.runs(lanes)
+    each, vectors = channels * p.plane, len(runs.table)
+    step = max(1, min(images, BLOCK // each, -(-LONG // vectors)))
+    slices, count, width = p.out
+    for a in range(0, images, step):
+        b = min(a + step, images)
+        dealt = _dealt(x[a:b], p)
+        size = (b - a) * vectors * lanes
+        lined = _scratch.take("lines", groups * padded * size, g.dtype)
+        args = (g[a:b], lined, b - a, height, padded, slices, count, width, runs.pitch, runs.room, g.shape[1])
+        launch(conv.line_up, args, groups * padded, lined.size)
+        lines = p.lines(lanes, b - a, each)
+        given = (dealt, lined, total, shifts, lines, len(lines), size, tall, broad, each // groups)
+        launch(conv.contract, given, groups * tall * broad, len(lines) * groups * tall * broad * 32)
+    return total[:, :height, :n]
 
 
-def add_bias(out: np.ndarray, bias: np.ndarray) -> None:
-    """out[n, c, ...] += bias[c], in place."""
-    if out.size:
-        n = math.prod(out.shape[2:])
-        bias = np.ascontiguousarray(bias, out.dtype)
-        launch(kernels.conv.add_channels, (out, bias, out.shape[1], n), out.shape[0] * out.shape[1], out.size)
+# -- the bias --------------------------------------------------------------------------------------------
 
 
 def channel_sums(g: np.ndarray) -> np.ndarray:

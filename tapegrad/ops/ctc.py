@@ -30,7 +30,7 @@ def _doubled(log_probs: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(log_probs, np.float32 if log_probs.dtype.char == "e" else None)
 
 
-def _starts(targets: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _starts(targets: np.ndarray, sizes: np.ndarray) -> Any:
     """Where the target of each sequence begins in the flat array of targets."""
     if targets.ndim == 2:
         return np.arange(len(sizes)) * targets.shape[1]
@@ -42,7 +42,7 @@ def _starts(targets: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 @kernel_op(outputs=("symbols", "jumps", "first", "last"), name="ctc_states")
 def _states(targets: Any, sizes: Any, *, blank: Any) -> Any:
-    """Per sequence and state: its class, whether a jump leads to it, whether an alignment may begin or end there."""
+    """Per sequence and state: its class, whether a jump leads to it, whether one may begin or end there."""
     starts, width = _starts(targets, sizes), 2 * int(sizes.max(initial=0)) + 1
     state = np.arange(width)[None, :]
     labels = (state < 2 * sizes[:, None]) & (state % 2 == 1)
@@ -74,7 +74,7 @@ def _slope(
     g: Any, log_probs: Any, targets: Any, steps: Any, sizes: Any, alpha: Any, loss: Any, blank: int
 ) -> Any:
     """g * (exp(log_probs) - occupancy) by recursions over states, as an expression."""
-    longest, batch, _ = log_probs._array.shape
+    longest = log_probs._array.shape[0]
     symbols, jumps, first, last = _states(targets, sizes, blank=blank)
     inside, ending = _steps(steps, longest=longest)
     index = expand(unsqueeze(symbols, 0), (longest, *symbols._array.shape))
@@ -99,7 +99,7 @@ def _reversed_jumps(jumps: Any) -> Any:
 
 
 def _recursion(picked: Any, start: Any, jumps: Any, restart: Any) -> Any:
-    """log of the probability of all alignments up to each step and state; ``restart`` marks where they begin."""
+    """log of the probability of all alignments up to each step and state; they begin anew at ``restart``."""
     rows: list[Any] = []
     for t in range(picked._array.shape[0]):
         if not rows:
@@ -128,7 +128,8 @@ def ctc_slope(
     width = alpha.shape[2]
     beta = np.empty((batch, 2, width))
     args = (
-        x, _ints(targets), _starts(targets, sizes), steps, sizes, alpha, loss, np.ascontiguousarray(g, np.float64),
+        x, _ints(targets), _starts(targets, sizes), steps, sizes, alpha, loss,
+        np.ascontiguousarray(g, np.float64),
         beta, out, batch, classes, longest, width, blank,
     )  # fmt: skip
     launch(kernels.ctc.ctc_slope, args, batch, alpha.size)
@@ -154,7 +155,8 @@ def ctc_rows(log_probs: Any, targets: Any, steps: Any, sizes: Any, *, blank: Any
     width = 2 * int(sizes.max(initial=0)) + 1
     alpha, loss = np.empty((batch, longest, width)), np.empty(batch)
     args = (
-        x, _ints(targets), _starts(targets, sizes), steps, sizes, alpha, loss, batch, classes, longest, width, blank
+        x, _ints(targets), _starts(targets, sizes), steps, sizes, alpha, loss, batch, classes, longest, width,
+        blank,
     )  # fmt: skip
     launch(kernels.ctc.ctc_losses, args, batch, alpha.size)
     return loss.astype(log_probs.dtype), alpha, loss
@@ -188,7 +190,8 @@ def _check(x: Any, targets: Any, steps: Any, sizes: Any, blank: int) -> None:
     shape, most = targets._array.shape, int(sizes._array.max(initial=0))
     if len(shape) == 2 and (shape[0] != batch or shape[1] < most):
         raise RuntimeError(
-            f"ctc_loss: Expected targets of size ({batch}, at least {most}) for the given target_lengths, got {list(shape)}"
+            f"ctc_loss: Expected targets of size ({batch}, at least {most}) for the given target_lengths, got "
+            f"{list(shape)}"
         )
     if len(shape) == 1 and shape[0] != sizes._array.sum():
         raise RuntimeError(
@@ -201,7 +204,7 @@ def _check(x: Any, targets: Any, steps: Any, sizes: Any, blank: int) -> None:
     labels = targets._array
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         raise RuntimeError(
-            f"ctc_loss: targets must be in label range [0, {classes}), got {labels.min()} to {labels.max()}"
+            f"ctc_loss: targets must be in range [0, {classes}), got {labels.min()} to {labels.max()}"
         )
 
 
@@ -216,8 +219,8 @@ def ctc_loss(
 ) -> Any:
     """-log of the probability of all alignments of the targets with the inputs.
 
-    ``log_probs`` (T, N, C) or (T, C), normalised over C; ``targets`` (N, S), or all of them joined (sum of lengths,);
-    lengths (N,). The mean divides each loss by its target length first. A target that cannot be
+    ``log_probs`` (T, N, C) or (T, C), normalised over C; ``targets`` (N, S), or all of them joined (sum of
+    lengths,); lengths (N,). The mean divides each loss by its target length first. A target that cannot be
     aligned costs infinity, or 0 with ``zero_infinity``.
     """
     if reduction not in REDUCTIONS:

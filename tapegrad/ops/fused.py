@@ -1,8 +1,8 @@
 """Kernels that compute what an expression of ops says, in one pass.
 
-A derivative rule is an expression over ops, so that it can be differentiated again. Where one kernel computes the
-same in a single pass over memory, the rule calls the kernel while nothing is being recorded, and its
-expression while something is: the second derivative comes from the expression.
+A derivative rule is an expression over ops, so that it can be differentiated again. Where one kernel
+computes the same in a single pass over memory, the rule calls the kernel while nothing is being recorded,
+and its expression while something is: the second derivative comes from the expression.
 """
 
 from __future__ import annotations

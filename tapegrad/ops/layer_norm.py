@@ -12,7 +12,8 @@ from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from ..tape import Value
-from .arithmetic import div, pow
+from .arithmetic import div
+from .arithmetic import pow as power
 from .fused import fused
 from .maths import rsqrt
 from .norm import check_parameters
@@ -146,7 +147,7 @@ def _lead(name: str, input: Any, normalized_shape: Any, **given: Any) -> int:
             )
     if len(shape) < len(wanted) or shape[len(shape) - len(wanted) :] != wanted:
         raise RuntimeError(
-            f"Given normalized_shape={list(wanted)}, expected input with shape [*, {', '.join(map(str, wanted))}], "
+            f"Given normalized_shape={list(wanted)}, expected input with shape [*, {str(list(wanted))[1:]}, "
             f"but got input of size{list(shape)}"
         )
     if input._array.dtype.kind != "f":
@@ -159,7 +160,7 @@ def _lead(name: str, input: Any, normalized_shape: Any, **given: Any) -> int:
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which are ``normalized_shape``."""
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, of ``normalized_shape``."""
     lead = _lead("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check_parameters("layer_norm", input, weight=weight, bias=bias)
     return row_norm(input, weight, bias, lead=lead, eps=float(eps), centered=True)
@@ -185,4 +186,4 @@ def local_response_norm(
     before, after = size // 2, (size - 1) // 2
     edges = [input.new_zeros((shape[0], width, *shape[2:])) for width in (before, after)]
     windows = unfold(cat([edges[0], input * input, edges[1]], 1), 1, size, 1)
-    return div(input, pow(total(windows, -1) * (alpha / size) + k, beta))
+    return div(input, power(total(windows, -1) * (alpha / size) + k, beta))

@@ -26,7 +26,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm"]
 
 
 class Layout(NamedTuple):
-    """Where the numbers of planes and groups stand; the fields are the arguments of the kernels in norm.py."""
+    """Where the numbers of planes and groups stand: arguments of the kernels in norm.py."""
 
     planes: int
     length: int
@@ -55,7 +55,7 @@ def layout(shape: tuple[int, ...], groups: int, across: bool) -> Layout:
     return Layout(n * channels, length, length == 1, channels, n * channels, per, per, 1, per)
 
 
-def _tiles(count: int) -> int:
+def _tiles(count: int) -> Any:
     return -(-count // kernels.norm.WIDTH)
 
 
@@ -88,7 +88,7 @@ def channel_moments(input: Any, *, groups: Any, across: Any) -> Any:
 def _normalized(
     input: Any, mean: Any, var: Any, groups: int, across: bool, training: bool, eps: float
 ) -> tuple[Any, Any, Any]:
-    """As expressions: the normalised input as (N, G, C / G, L), 1 / deviation, and the dimensions of the statistics."""
+    """As expressions: the normalised input as (N, G, C / G, L), 1 / deviation; the dimensions."""
     n, channels, *rest = input._array.shape
     groups = channels if across else groups
     x = reshape(input, (n, groups, channels // groups, math.prod(rest)))
@@ -354,14 +354,14 @@ def batch_norm(
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """Each group of channels of each sample of (N, C, ...) normalised, then scaled and shifted per channel."""
+    """Each group of channels of each sample of (N, C, ...) normalised, scaled and shifted per channel."""
     _check_input("group_norm", input, 2)
     shape = input._array.shape
     channels = shape[1]
     if num_groups < 1 or channels % num_groups:
         raise RuntimeError(
-            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} "
-            f"and num_groups={num_groups}"
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(shape)} and num_groups={num_groups}"
         )
     _check_sizes("group_norm", channels, input, weight=weight, bias=bias)
     _check_count(shape, shape[0] * math.prod(shape[1:]) // num_groups)
@@ -387,7 +387,8 @@ def instance_norm(
 ) -> Any:
     """Each channel of each sample of (N, C, L, ...) normalised, then scaled and shifted per channel.
 
-    Without ``use_input_stats`` the running statistics are used; with it they move towards the mean over the batch.
+    Without ``use_input_stats`` the running statistics are used; with it they move towards the mean over the
+    batch.
     """
     _check_input("instance_norm", input, 2)
     shape = input._array.shape

@@ -33,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 _empty = np.empty
-_DOUBLE = np.dtype(np.float64)
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _builtin_all, _builtin_any = all, any
 
 # -- sum and mean --------------------------------------------------------------------------------------
@@ -66,9 +66,10 @@ def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Mean over dims."""
     if not x.size:
         return np.full(shape, np.nan, dtype)
-    total = reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype)
+    # A sum of float16 may be too large for float16 where the mean is not.
+    total = reduce_floats(kernels.reduce.SUM, x, dims, shape, _SINGLE if dtype.char == "e" else dtype)
     total /= x.size // total.size
-    return total
+    return total.astype(dtype, copy=False)
 
 
 def _mean_rule(g: Any, x_shape: Any, dims: Any) -> Any:

@@ -15,7 +15,7 @@ from .. import config
 from ..modes import modes
 from ..op import KernelOp
 from ..tape import LEAF, Entry, record
-from .axes import count_of, final_shape, reduced, run_sizes
+from .axes import count_of, final_shape, reduced, run_sizes, widened
 from .dims import wrap_dims
 
 _empty = np.empty
@@ -57,8 +57,8 @@ def reduce_floats(
             reduction.small(x, out, sizes, numbers)
             return out
     if x.dtype.char == "e" or dtype.char == "e":
-        wide = np.float32 if x.dtype.char == "e" else x.dtype
-        result = reduced(reduction, x.astype(wide, copy=False), dims, np.dtype(wide), numbers)
+        y = widened(x)
+        result = reduced(reduction, y, dims, y.dtype, numbers)
         with np.errstate(over="ignore"):
             return result.astype(dtype).reshape(shape)
     return reduced(reduction, x, dims, dtype, numbers).reshape(shape)

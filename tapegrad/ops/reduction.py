@@ -57,7 +57,7 @@ def warn_sizes(name: str, input: Any, target: Any) -> None:
     if input._array.shape != target._array.shape:
         warnings.warn(
             f"{name}: using a target size ({tuple(target._array.shape)}) that is different to the input size "
-            f"({tuple(input._array.shape)}). This will likely lead to incorrect results due to broadcasting. Please "
-            "ensure they have the same size.",
+            f"({tuple(input._array.shape)}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
             stacklevel=3,
         )

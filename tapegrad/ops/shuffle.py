@@ -96,11 +96,9 @@ def unfolded(input, *, windows):
     """(N, C, H, W) to (N, C * taps, blocks)."""
     source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
     images, channels = input.shape[:2]
-    t, height = windows.outputs(), channels * windows.taps()
-    out = np.empty((images, height, t), source.dtype)
+    out = np.empty((images, channels * windows.taps(), windows.outputs()), source.dtype)
     if out.size:
-        args = (source, out, windows.geo(), channels, 0, t // windows.out[-1], height * t, t)
-        launch(kernels.conv.columns, args, images * channels, out.size)
+        launch(kernels.columns.columns, (source, out, windows.geo()), images * channels, out.size)
     return out if out.dtype == input.dtype else out.astype(input.dtype)
 
 
@@ -109,11 +107,10 @@ def folded(input, *, windows):
     """(N, C * taps, blocks) added up into (N, C, H, W)."""
     source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
     images, height = input.shape[:2]
-    t, channels = windows.outputs(), height // windows.taps()
+    channels = height // windows.taps()
     out = np.zeros((images, channels, *windows.size), source.dtype)
     if source.size:
-        args = (source, out, windows.geo(), channels, 0, t // windows.out[-1], height * t, t)
-        launch(kernels.conv.add_columns, args, images * channels, source.size)
+        launch(kernels.columns.add_columns, (source, out, windows.geo()), images * channels, source.size)
     return out if out.dtype == input.dtype else out.astype(input.dtype)
 
 

@@ -142,7 +142,8 @@ def _guessed_dim(name: str, input: Any, dim: int | None, stacklevel: int) -> int
     if dim is not None:
         return dim
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument.",
         stacklevel=stacklevel + 1,
     )
     return 0 if input._array.ndim in (0, 1, 3) else 1

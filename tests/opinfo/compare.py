@@ -195,9 +195,10 @@ def flat(x: Any) -> list[Any]:
 
 def largest_difference(a: np.ndarray, b: np.ndarray) -> str:
     """Where two arrays differ most."""
-    if a.dtype.kind not in "f":
+    if a.dtype.kind != "f":
         at = np.argwhere(a != b)[0]
-        return f"{b[tuple(at)]} at {tuple(map(int, at))}, torch gives {a[tuple(at)]}; {int((a != b).sum())} of {a.size} differ"
+        place, count = tuple(map(int, at)), int((a != b).sum())
+        return f"{b[place]} at {place}, torch gives {a[place]}; {count} of {a.size} differ"
     with np.errstate(all="ignore"):
         size = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a.astype("d") - b))
         size = np.where(np.isnan(size), np.inf, size / (1 + np.abs(a)))

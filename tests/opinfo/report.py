@@ -1,4 +1,4 @@
-"""What of PyTorch's table of operations tapegrad reproduces: ``python -m tests.opinfo.report [names] [options]``.
+"""What of PyTorch's table of operations tapegrad reproduces: ``python -m tests.opinfo.report --help``.
 
 One line per operation: samples that passed of those tried, at each stage, then the first failure.
 """

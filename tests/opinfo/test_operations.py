@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is the oracle here")
 pytest.importorskip("expecttest", reason="torch.testing needs it to give its samples")
 
-from .compare import check, check_error  # noqa: E402
-from .samples import TABLE, TIERS, dtypes_of, samples  # noqa: E402
+from .compare import check, check_error
+from .samples import TABLE, TIERS, dtypes_of, samples
 
 NAMES = [name for tier in TIERS.values() for name in tier]
 FEW = 4  # samples per operation and dtype

@@ -19,7 +19,7 @@ def assert_same(
     tolerance: float = 1e-9,
     second: bool = True,
 ) -> None:
-    """Compare ``theirs`` on torch's tensors of the arrays with ``ours`` on tapegrad's, with respect to some of them."""
+    """Compare ``theirs`` on torch's tensors of the arrays with ``ours`` on tapegrad's."""
     a, b = _run(torch, theirs, arrays, wrt, second), _run(tg, ours, arrays, wrt, second)
     for what, p, q in zip(_names(len(wrt), second), a, b, strict=True):
         if p is None or q is None:  # no gradient and a gradient of zero are the same

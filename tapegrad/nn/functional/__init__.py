@@ -57,6 +57,11 @@ from ...ops.conv import conv_transpose1d as conv_transpose1d
 from ...ops.conv import conv_transpose2d as conv_transpose2d
 from ...ops.conv import conv_transpose3d as conv_transpose3d
 from ...ops.ctc import ctc_loss as ctc_loss
+from ...ops.distance import bilinear as bilinear
+from ...ops.distance import cosine_similarity as cosine_similarity
+from ...ops.distance import normalize as normalize
+from ...ops.distance import pairwise_distance as pairwise_distance
+from ...ops.distance import pdist as pdist
 from ...ops.dropout import dropout1d as dropout1d
 from ...ops.dropout import dropout2d as dropout2d
 from ...ops.dropout import dropout3d as dropout3d
@@ -100,10 +105,6 @@ from ...ops.softmax import functional_softmax as softmax
 from ...ops.softmax import softmin as softmin
 from .attention import multi_head_attention_forward as multi_head_attention_forward
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
-from .distance import cosine_similarity as cosine_similarity
-from .distance import normalize as normalize
-from .distance import pairwise_distance as pairwise_distance
-from .distance import pdist as pdist
 from .gumbel import gumbel_softmax as gumbel_softmax
 from .loss import binary_cross_entropy as binary_cross_entropy
 from .loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
@@ -123,7 +124,6 @@ from .margin import multilabel_margin_loss as multilabel_margin_loss
 from .margin import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from .margin import triplet_margin_loss as triplet_margin_loss
 from .margin import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
-from .products import bilinear as bilinear
 
 __all__ = [
     "adaptive_avg_pool1d",

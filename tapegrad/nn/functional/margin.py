@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops.arithmetic import where
+from ...ops.distance import pairwise_distance
 from ...ops.reduction import chosen_reduction, reduced
 from ...tensor import Tensor
-from .distance import pairwise_distance
 from .loss import softplus_of
 
 

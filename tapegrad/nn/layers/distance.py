@@ -17,7 +17,8 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+        made: Tensor = F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+        return made
 
 
 class CosineSimilarity(Module):
@@ -29,4 +30,5 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+        made: Tensor = F.cosine_similarity(x1, x2, self.dim, self.eps)
+        return made
