@@ -26,7 +26,11 @@ import numpy as np
 
 import tapegrad as tg
 
-TARGETS = {"ten multiplications, forward": 0.8, "ten multiplications, forward + sum + backward": 0.6, "MLP step": 0.6}
+TARGETS = {
+    "ten multiplications, forward": 0.8,
+    "ten multiplications, forward + sum + backward": 0.6,
+    "MLP step": 0.6,
+}
 
 
 def ten(lib: Any) -> Callable[[], Any]:
@@ -74,7 +78,9 @@ CASES: dict[str, Callable[[Any], Callable[[], Any]]] = {
 }
 
 
-def measure(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float) -> dict[str, float]:
+def measure(
+    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float
+) -> dict[str, float]:
     """Medians of the times (in microseconds) and of the ratio ours / theirs."""
     for _ in range(50):
         ours(), theirs()

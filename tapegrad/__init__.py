@@ -4,8 +4,15 @@
 """
 
 from . import autograd as autograd
+
+# Above the tensor: networks, optimizers, data, weights.
+from . import data as data
+from . import linalg as linalg
+from . import nn as nn
 from . import ops as ops
+from . import optim as optim
 from . import special as special
+from . import utils as utils
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import asarray as asarray
@@ -36,8 +43,8 @@ from .dtypes import double as double
 from .dtypes import dtype as dtype
 from .dtypes import finfo as finfo
 from .dtypes import float16 as float16
-from .dtypes import float32 as float32
 from .dtypes import float32 as float
+from .dtypes import float32 as float32
 from .dtypes import float64 as float64
 from .dtypes import get_default_dtype as get_default_dtype
 from .dtypes import half as half
@@ -58,6 +65,8 @@ from .formats import contiguous_format as contiguous_format
 from .formats import memory_format as memory_format
 from .formats import preserve_format as preserve_format
 from .formats import strided as strided
+from .io import load as load
+from .io import save as save
 from .listing import Tape as Tape
 from .listing import live_tape as live_tape
 from .modes import enable_grad as enable_grad
@@ -66,30 +75,6 @@ from .modes import is_grad_enabled as is_grad_enabled
 from .modes import is_inference_mode_enabled as is_inference_mode_enabled
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
-from .random import Generator as Generator
-from .random import default_generator as default_generator
-from .random import fork_rng as fork_rng
-from .random import get_rng_state as get_rng_state
-from .random import initial_seed as initial_seed
-from .random import manual_seed as manual_seed
-from .random import normal as normal
-from .random import rand as rand
-from .random import rand_like as rand_like
-from .random import randint as randint
-from .random import randint_like as randint_like
-from .random import randn as randn
-from .random import randn_like as randn_like
-from .random import randperm as randperm
-from .random import seed as seed
-from .random import set_rng_state as set_rng_state
-from .printing import get_printoptions as get_printoptions
-from .printing import printoptions as printoptions
-from .printing import set_printoptions as set_printoptions
-from .size import Size as Size
-from .tensor import Tensor as Tensor
-from .threads import get_num_threads as get_num_threads
-from .threads import set_num_threads as set_num_threads
-from .threads import threads as threads
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
 from .ops.activation import *  # noqa: F403
@@ -102,12 +87,12 @@ from .ops.conv import *  # noqa: F403
 from .ops.counting import *  # noqa: F403
 from .ops.covariance import *  # noqa: F403
 from .ops.diagonals import *  # noqa: F403
+from .ops.distance import *  # noqa: F403
 from .ops.dropout import *  # noqa: F403
 from .ops.einsum import *  # noqa: F403
 from .ops.embed import *  # noqa: F403
 from .ops.extrema import *  # noqa: F403
 from .ops.gather import *  # noqa: F403
-from .ops.distance import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.layer_norm import *  # noqa: F403
 from .ops.linalg_lu import *  # noqa: F403
@@ -132,15 +117,30 @@ from .ops.shuffle import *  # noqa: F403
 from .ops.softmax import *  # noqa: F403
 from .ops.sort import *  # noqa: F403
 from .ops.special import *  # noqa: F403
-
-# Above the tensor: networks, optimizers, data, weights.
-from . import data as data
-from . import linalg as linalg
-from . import nn as nn
-from . import optim as optim
-from . import utils as utils
-from .io import load as load
-from .io import save as save
+from .printing import get_printoptions as get_printoptions
+from .printing import printoptions as printoptions
+from .printing import set_printoptions as set_printoptions
+from .random import Generator as Generator
+from .random import default_generator as default_generator
+from .random import fork_rng as fork_rng
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import manual_seed as manual_seed
+from .random import normal as normal
+from .random import rand as rand
+from .random import rand_like as rand_like
+from .random import randint as randint
+from .random import randint_like as randint_like
+from .random import randn as randn
+from .random import randn_like as randn_like
+from .random import randperm as randperm
+from .random import seed as seed
+from .random import set_rng_state as set_rng_state
+from .size import Size as Size
+from .tensor import Tensor as Tensor
+from .threads import get_num_threads as get_num_threads
+from .threads import set_num_threads as set_num_threads
+from .threads import threads as threads
 
 __version__ = "0.1.0"
 

@@ -29,7 +29,9 @@ _before = 1
 @once
 def _library() -> Any:
     """The controller of the BLAS that NumPy loaded, or None."""
-    from threadpoolctl import ThreadpoolController  # looks at all loaded libraries: only when a product is large
+    from threadpoolctl import (
+        ThreadpoolController,
+    )  # looks at all loaded libraries: only when a product is large
 
     found = ThreadpoolController().select(user_api="blas").lib_controllers
     return next((c for c in found if "numpy" in c.filepath), found[0] if found else None)

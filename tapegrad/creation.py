@@ -30,7 +30,9 @@ def _checked(dtype: Any, device: Any, layout: Any, pin_memory: bool) -> dtypes.d
     return None if dtype is None else dtypes.as_dtype(dtype)
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new tensor with a copy of ``data``: a number, a nested sequence, an array or a tensor.
 
     Python floats become the default dtype, ints int64, bools bool; arrays keep their dtype.
@@ -62,7 +64,9 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return from_numpy(np.from_dlpack(ext_tensor))
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A 1-d tensor over the bytes of a buffer."""
     return _finish(np.frombuffer(buffer, dtypes.as_dtype(dtype).numpy, count, offset), requires_grad)
 
@@ -86,14 +90,30 @@ def _float_type(dtype: dtypes.dtype | None) -> np.dtype:
     return (dtype or dtypes.get_default_dtype()).numpy
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
+def empty(
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """An uninitialised tensor."""
     check_format(memory_format)
     to = _checked(dtype, device, layout, pin_memory)
     return _finish(np.empty(_sizes(size), _float_type(to)), requires_grad)
 
 
-def zeros(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def zeros(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Zeros."""
     to = _checked(dtype, device, layout, pin_memory)
     if out is not None:
@@ -101,7 +121,15 @@ def zeros(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, re
     return _finish(np.zeros(_sizes(size), _float_type(to)), requires_grad)
 
 
-def ones(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def ones(
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Ones."""
     to = _checked(dtype, device, layout, pin_memory)
     if out is not None:
@@ -109,7 +137,16 @@ def ones(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, req
     return _finish(np.ones(_sizes(size), _float_type(to)), requires_grad)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, out: Any = None) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    out: Any = None,
+) -> Tensor:
     """One value everywhere; its type is that of the value."""
     to = _checked(dtype, device, layout, False)
     value = fill_value.item() if isinstance(fill_value, Value) else fill_value
@@ -127,27 +164,60 @@ def _like(input: Any, dtype: Any, device: Any) -> np.dtype:
     return input._array.dtype if to is None else to.numpy
 
 
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
+def empty_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+) -> Tensor:
     """An uninitialised tensor of the shape of another."""
     check_format(memory_format)
     return _finish(np.empty(input._array.shape, _like(input, dtype, device)), requires_grad)
 
 
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
+def zeros_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+) -> Tensor:
     """Zeros of the shape of another tensor."""
     check_format(memory_format)
     to = _like(input, dtype, device)
     return _finish(np.zeros(input._array.shape, to), requires_grad)
 
 
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
+def ones_like(
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+) -> Tensor:
     """Ones of the shape of another tensor."""
     check_format(memory_format)
     to = _like(input, dtype, device)
     return _finish(np.ones(input._array.shape, to), requires_grad)
 
 
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    layout: Any = None,
+) -> Tensor:
     """One value everywhere, in the shape and dtype of another tensor."""
     check_format(memory_format)
     to = dtypes.as_dtype(_like(input, dtype, device))
@@ -157,7 +227,17 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
 # -- ranges ----------------------------------------------------------------------------------------
 
 
-def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, out: Any = None) -> Tensor:
+def arange(
+    *bounds: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    out: Any = None,
+) -> Tensor:
     """Numbers from start up to but not including end; ints give int64, floats the default dtype."""
     to = _checked(dtype, device, layout, False)
     given = list(bounds)
@@ -180,7 +260,11 @@ def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, d
     if to is None:
         whole = all(isinstance(v, int) for v in (first, last, by))
         to = dtypes.int64 if whole else dtypes.get_default_dtype()
-    count = math.ceil((last - first) / by) if not all(isinstance(v, int) for v in (first, last, by)) else max(0, -((first - last) // by))
+    count = (
+        math.ceil((last - first) / by)
+        if not all(isinstance(v, int) for v in (first, last, by))
+        else max(0, -((first - last) // by))
+    )
     whole = to.category != dtypes.FLOATING
     values = np.arange(count, dtype=np.int64 if whole else np.float64)
     array = values * (int(by) if whole else by) + (int(first) if whole else first)
@@ -192,28 +276,62 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
     return arange(start, end + step * 0.5, step)
 
 
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, out: Any = None) -> Tensor:
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    out: Any = None,
+) -> Tensor:
     """``steps`` evenly spaced numbers from start to end, both included."""
     to = _checked(dtype, device, layout, False) or dtypes.get_default_dtype()
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     first, last = (v.item() if isinstance(v, Value) else v for v in (start, end))
     array = np.linspace(first, last, steps)
-    return _finish((np.trunc(array) if to.category == dtypes.INTEGER else array).astype(to.numpy), requires_grad)
+    return _finish(
+        (np.trunc(array) if to.category == dtypes.INTEGER else array).astype(to.numpy), requires_grad
+    )
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``steps`` numbers from base**start to base**end, evenly spaced in their logarithm."""
     to = _checked(dtype, device, None, False) or dtypes.get_default_dtype()
     array = np.power(float(base), np.linspace(float(start), float(end), steps))
     return _finish(array.astype(to.numpy), requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None, out: Any = None) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    out: Any = None,
+) -> Tensor:
     """Ones on the diagonal of an n by m matrix."""
     to = _checked(dtype, device, layout, False)
     if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
+        raise RuntimeError(
+            f"n must be greater or equal to 0, got {n}"
+            if n < 0
+            else f"m must be greater or equal to 0, got {m}"
+        )
     return _finish(np.eye(n, m, dtype=_float_type(to)), requires_grad)
 
 

@@ -36,7 +36,9 @@ def kernel_source(function: Any, dtype: Any = dtypes.float32, *, vjp: bool = Tru
     """The source text of an elementwise op's loops over contiguous arrays: forward, and the fused derivative."""
     op = getattr(function, "op", function)
     if not isinstance(op, Elementwise):
-        raise TypeError(f"kernel_source shows the generated kernels of elementwise operations, and {function!r} is none")
+        raise TypeError(
+            f"kernel_source shows the generated kernels of elementwise operations, and {function!r} is none"
+        )
     char = dtypes.as_dtype(dtype).char
     variant = op.variant("a" * len(op.inputs))
     chars = "".join(np.dtype(char).char for _ in op.inputs)
@@ -49,5 +51,10 @@ def kernel_source(function: Any, dtype: Any = dtypes.float32, *, vjp: bool = Tru
             text += f"\n# derivative of {op.name}: the cotangent is handed through, no kernel\n"
         else:
             n = len(back.loop.arrays) + len(back.loop.outputs)
-            text += "\n" + back.loop.source(char, char * n, kernels.loop.Layout(1, "1" * n, (-1,) * len(back.loop.outputs)))[0]
+            text += (
+                "\n"
+                + back.loop.source(
+                    char, char * n, kernels.loop.Layout(1, "1" * n, (-1,) * len(back.loop.outputs))
+                )[0]
+            )
     return text

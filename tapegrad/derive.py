@@ -125,7 +125,9 @@ class Expr:
             ufunc.__name__, ufunc.__name__
         )
         if method != "__call__" or kwargs or name not in Expr.table:
-            raise TypeError(f"numpy.{ufunc.__name__} cannot be used in a formula; use the functions of tapegrad")
+            raise TypeError(
+                f"numpy.{ufunc.__name__} cannot be used in a formula; use the functions of tapegrad"
+            )
         return self._apply(name, *inputs)
 
     # -- reverse mode -----------------------------------------------------------------------------
@@ -157,7 +159,12 @@ class Expr:
             arriving = total.get(id(node))
             if arriving is None or node.op is None:
                 continue
-            given = {**dict(zip(node.op.inputs, node.args, strict=True)), **node.params, "out": node, "g": arriving}
+            given = {
+                **dict(zip(node.op.inputs, node.args, strict=True)),
+                **node.params,
+                "out": node,
+                "g": arriving,
+            }
             for name, arg in zip(node.op.inputs, node.args, strict=True):
                 if isinstance(arg, Expr) and id(arg) in depends and name in node.op.rules:
                     rule = node.op.rules[name]
@@ -189,14 +196,18 @@ class Expr:
         return found
 
 
-def derived_rules(formula: Callable[..., Any], inputs: tuple[str, ...], params: tuple[str, ...]) -> dict[str, Any]:
+def derived_rules(
+    formula: Callable[..., Any], inputs: tuple[str, ...], params: tuple[str, ...]
+) -> dict[str, Any]:
     """A rule per input of a formula, by reverse mode over it."""
     symbols = {name: Expr.symbol(name) for name in (*inputs, *params)}
     result = formula(*[symbols[n] for n in inputs], **{n: symbols[n] for n in params})
     if isinstance(result, (bool, int, float)):
         return {}
     if not isinstance(result, Expr):
-        raise TypeError(f"a formula must return one expression of its parameters, not {type(result).__name__}")
+        raise TypeError(
+            f"a formula must return one expression of its parameters, not {type(result).__name__}"
+        )
     wanted = [symbols[n] for n in inputs]
     found = result.cotangents(Expr.symbol("g"), wanted)
     rules = {}

@@ -17,7 +17,9 @@ class device:
             raise TypeError(f"a device is named by a string such as 'cpu', got {type!r}")
         kind, _, number = type.partition(":")
         if kind != "cpu" or (number and not number.isdigit()):
-            raise RuntimeError(f"tapegrad computes on the CPU only: device {type!r} is not available, use 'cpu'")
+            raise RuntimeError(
+                f"tapegrad computes on the CPU only: device {type!r} is not available, use 'cpu'"
+            )
         self.type = kind
         self.index = int(number) if number else index
 

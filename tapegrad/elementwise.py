@@ -23,11 +23,11 @@ import numpy as np
 
 from . import config, dtypes, kernels, tape
 from .derive import Expr, derived_rules
-from .kernels.formula import TYPE_NAMES, Emitter, Scalar
+from .kernels.formula import Emitter, Scalar
 from .modes import modes
-from .op import KernelOp, Op, Packed, Rule, apply_inplace, check_inplace, rebase
+from .op import KernelOp, Op, Packed, Rule, check_inplace, rebase
 from .replay import Algebra, Short
-from .tape import LEAF, Entry, Value, record
+from .tape import Entry, Value
 
 _empty = np.empty
 _new = object.__new__
@@ -84,12 +84,16 @@ class Vjp(Short):
         if self.ready:
             return self
         op, needs = self.variant.op, self.needs
-        self.rules = [(j, op.rules[name]) for j, name in enumerate(op.inputs) if needs[j] and name in op.rules]
+        self.rules = [
+            (j, op.rules[name]) for j, name in enumerate(op.inputs) if needs[j] and name in op.rules
+        ]
         names = op.save_list(needs)
         arrays = {*self.variant.arrays, "out"}
         self.saved = tuple(j for j, slot in enumerate(op.slots) if slot in names and slot in arrays)
         self.saved_names = tuple(op.slots[j] for j in self.saved)
-        self.number_slots = tuple((op.slots.index(n) if n in op.slots else -1, n) for n in self.variant.numbers)
+        self.number_slots = tuple(
+            (op.slots.index(n) if n in op.slots else -1, n) for n in self.variant.numbers
+        )
         # A rule that hands the cotangent through, like those of add, needs no kernel.
         trial = self._results(self._trial())
         through = [r is not None and type(r) is Scalar and r.text == "x0" for r in trial]
@@ -156,7 +160,9 @@ class Vjp(Short):
     @staticmethod
     def _out_dtype(entry: Entry, j: int, shape: tuple[int, ...], dtype: np.dtype) -> np.dtype:
         edge = entry.edges[j]
-        to_shape, to = edge.output(entry.indices[j]) if type(edge) is Entry else (edge._array.shape, edge._array.dtype)
+        to_shape, to = (
+            edge.output(entry.indices[j]) if type(edge) is Entry else (edge._array.shape, edge._array.dtype)
+        )
         # What will be summed over broadcast dimensions is summed before it is narrowed.
         return to if to_shape == shape else dtype
 
@@ -196,7 +202,10 @@ def _emit_short(vjp: Vjp) -> Any:
     for j in vjp.targets:
         results[j] = f"out{j}"
     args = ["g", *(f"saved[{j}]" for j in vjp.saved), *(f"out{j}" for j in vjp.targets)]
-    args += [f"float(saved[{j}])" if j >= 0 and name in vjp.variant.op.save_list(vjp.needs) else "0.0" for j, name in vjp.number_slots]
+    args += [
+        f"float(saved[{j}])" if j >= 0 and name in vjp.variant.op.save_list(vjp.needs) else "0.0"
+        for j, name in vjp.number_slots
+    ]
     text = _SHORT.format(
         packed="".join(f" or type(entry.saved[{j}]) is not ndarray" for j in vjp.saved[:1]),
         allocate="\n".join(f"    out{j} = empty(shape, dtype)" for j in vjp.targets),
@@ -234,7 +243,13 @@ def run_loop(
                 with np.errstate(over="ignore"):  # too large for float16 is infinity, as in PyTorch
                     o[...] = w
         return
-    loop.run(compute.char, [a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays], outs, numbers, alias)
+    loop.run(
+        compute.char,
+        [a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays],
+        outs,
+        numbers,
+        alias,
+    )
 
 
 # What these names stand for in a rule: the cotangent (or all of them), the result, and which inputs need a gradient.
@@ -273,7 +288,14 @@ class Elementwise(Op):
         if rules is None and kind in ("same", "float", "floating"):
             made = derived_rules(formula, tuple(inputs), tuple(params))
         super().__init__(
-            name or formula.__name__.strip("_"), tuple(inputs), tuple(params), ("out",), made, None, node_name, formula.__module__
+            name or formula.__name__.strip("_"),
+            tuple(inputs),
+            tuple(params),
+            ("out",),
+            made,
+            None,
+            node_name,
+            formula.__module__,
         )
         self.variants: dict[str, Variant] = {}
         self.function: Callable[..., Any] = self.general
@@ -373,7 +395,9 @@ class Elementwise(Op):
         if self.kind == "arithmetic-or-mask":
             return promoted, promoted
         if self.kind == "integral" and promoted.category == dtypes.FLOATING:
-            raise RuntimeError(f"\"{self.name}\" is not implemented for '{promoted.short}': it needs integers or bools")
+            raise RuntimeError(
+                f"\"{self.name}\" is not implemented for '{promoted.short}': it needs integers or bools"
+            )
         if self.kind == "floating" and promoted.category != dtypes.FLOATING:
             raise NotImplementedError(
                 f"\"{self.name}\" is not implemented for '{promoted.short}': it needs a floating type; convert with .float() first"
@@ -393,7 +417,9 @@ class Elementwise(Op):
             pass
         raise RuntimeError(broadcast_text(self.name, shapes))
 
-    def _check_out(self, out: Any, shape: tuple[int, ...], result: dtypes.dtype, values: Sequence[Any]) -> np.ndarray:
+    def _check_out(
+        self, out: Any, shape: tuple[int, ...], result: dtypes.dtype, values: Sequence[Any]
+    ) -> np.ndarray:
         if not isinstance(out, Value):
             raise TypeError(f"{self.name}(): argument 'out' must be a tensor, not {type(out).__name__}")
         if modes.grad and any(isinstance(v, Value) and v._source() is not None for v in (*values, out)):
@@ -403,11 +429,15 @@ class Elementwise(Op):
             )
         to = tape.dtype_of(out)
         if result.category > to.category:
-            raise RuntimeError(f"{self.name}(): result type {result.short} can't be cast to the desired output type {to.short}")
+            raise RuntimeError(
+                f"{self.name}(): result type {result.short} can't be cast to the desired output type {to.short}"
+            )
         check_inplace(out, self.name)
         if out._array.shape != shape:
             if out._array.size:
-                raise RuntimeError(f"{self.name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}")
+                raise RuntimeError(
+                    f"{self.name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}"
+                )
             out._set_array(np.empty(shape, to.numpy))
         return out._array  # type: ignore[no-any-return]
 
@@ -444,7 +474,10 @@ class Elementwise(Op):
         pattern = "".join(["a" if isinstance(v, Value) else "n" for v in values])
         numbers = [v for v in values if not isinstance(v, Value)] + [params[n] for n in self.params]
         # An operand in the same memory but at other places would be read after it was overwritten.
-        arrays = [arrays[0], *(a if a is array or not np.may_share_memory(a, array) else a.copy() for a in arrays[1:])]
+        arrays = [
+            arrays[0],
+            *(a if a is array or not np.may_share_memory(a, array) else a.copy() for a in arrays[1:]),
+        ]
         run_loop(self.variant(pattern).forward(), compute.numpy, arrays, [array], shape, numbers, (0,))
         x._bump(self.name + "_")
         if tracked:

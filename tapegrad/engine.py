@@ -40,7 +40,13 @@ def add_into(a: np.ndarray, b: np.ndarray) -> None:
     if a is b or np.may_share_memory(a, b):
         b = b.copy()
     char = a.dtype.char
-    if a.dtype is b.dtype and a.size < config.grain and char in "fd" and a.flags.c_contiguous and b.flags.c_contiguous:
+    if (
+        a.dtype is b.dtype
+        and a.size < config.grain
+        and char in "fd"
+        and a.flags.c_contiguous
+        and b.flags.c_contiguous
+    ):
         _kernels(char)[1](a, b, 0, a.size)
     else:
         run_loop(_plus.forward(), a.dtype, [a, b], [a], a.shape, (), (0,))
@@ -97,7 +103,13 @@ class Arrays:
     def fit(g: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         if g.shape != shape:
             have = g.shape
-            if len(have) == 2 and have[1:] == shape and 0 < have[0] <= 64 and g.flags.c_contiguous and g.dtype.char in "fd":
+            if (
+                len(have) == 2
+                and have[1:] == shape
+                and 0 < have[0] <= 64
+                and g.flags.c_contiguous
+                and g.dtype.char in "fd"
+            ):
                 # The gradient of a bias in a small network: not worth the way through a reduction.
                 out = np.empty(shape, g.dtype)
                 _column_sums(g.dtype.char)(g, out, have[0], 0, have[1])
@@ -178,7 +190,9 @@ def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) ->
             )
         if g._array.dtype != array.dtype:
             if g._array.dtype.kind != "f":
-                raise RuntimeError(f"{name}: the gradient of a {array.dtype} tensor must be floating, got {g._array.dtype}")
+                raise RuntimeError(
+                    f"{name}: the gradient of a {array.dtype} tensor must be floating, got {g._array.dtype}"
+                )
             g = t._make(g._array.astype(array.dtype)) if not algebra.recorded else g.to(array.dtype)
         roots.append((edge, t._index if type(edge) is Entry else 0, algebra.unwrap(g)))
     return roots
@@ -326,11 +340,15 @@ def grad(
     """
     outs, targets = _listed(outputs), _listed(inputs)
     if allow_unused is False and materialize_grads:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     if not targets:
         raise ValueError("grad requires non-empty inputs.")
     if is_grads_batched:
-        return _batched(outs, targets, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+        return _batched(
+            outs, targets, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+        )
     grads = _grads_for(grad_outputs, outs, "grad")
     algebra = _algebra(outs[0]._result if outs and isinstance(outs[0], Value) else Value, create_graph)
     wanted = _wanted(targets, "grad")
@@ -356,7 +374,13 @@ def grad(
 
 
 def _batched(
-    outs: list[Any], targets: list[Any], grad_outputs: Any, retain: Any, create: bool, unused: Any, zeros: bool
+    outs: list[Any],
+    targets: list[Any],
+    grad_outputs: Any,
+    retain: Any,
+    create: bool,
+    unused: Any,
+    zeros: bool,
 ) -> tuple[Any, ...]:
     """One replay per index of the leading dimension of the grad_outputs, stacked."""
     batches = _grads_for(grad_outputs, outs, "grad")
@@ -368,4 +392,3 @@ def _batched(
         keep = True if j < size - 1 else retain
         rows.append(grad(outs, targets, [b[j] for b in batches], keep, create, unused, False, zeros))
     return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True))
-

@@ -73,7 +73,9 @@ def _any(op: Elementwise) -> Any:
     return call
 
 
-def _bind(op: Elementwise, inputs: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _bind(
+    op: Elementwise, inputs: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments given by name, or parameters given by position, where they belong."""
     names = (*op.inputs, *op.params)
     if len(inputs) > len(names):
@@ -81,7 +83,9 @@ def _bind(op: Elementwise, inputs: tuple[Any, ...], given: dict[str, Any]) -> tu
     bound = dict(zip(names, inputs, strict=False))
     for key, value in given.items():
         if key not in names:
-            raise TypeError(f"{op.name}() got an unexpected keyword argument {key!r}; it takes {', '.join(names)}")
+            raise TypeError(
+                f"{op.name}() got an unexpected keyword argument {key!r}; it takes {', '.join(names)}"
+            )
         if key in bound:
             raise TypeError(f"{op.name}() got multiple values for argument {key!r}")
         bound[key] = value
@@ -243,7 +247,9 @@ def _short_way(op: Elementwise) -> Any:
     if len(op.inputs) == 1:
         sources = {op.inputs[0]: ("x", f"{a}._version"), "out": ("made", "version")}
         keep = _keep(op, (True,), sources, "vjp_1")
-        entry = _ENTRY.format(edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, site=site)
+        entry = _ENTRY.format(
+            edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, site=site
+        )
         text = _UNARY.format(
             a=a, never=never, out_dtype=out_dtype, result=_indent(result, 16), entry=_indent(entry, 16)
         )
@@ -297,7 +303,9 @@ def _compiled(op: Elementwise, text: str) -> Any:
     else:
         pair, number = op.variant("aa"), op.variant("an")
         scope |= {"kernels_aa": pair.flat, "kernels_an": number.flat, "vjp_n": number.vjp((True, False))}
-        scope |= {f"vjp_{a:d}{b:d}": pair.vjp((a, b)) for a, b in ((True, True), (True, False), (False, True))}
+        scope |= {
+            f"vjp_{a:d}{b:d}": pair.vjp((a, b)) for a, b in ((True, True), (True, False), (False, True))
+        }
     exec(_code(text), scope)
     if not _bound:
         _scopes.append(scope)

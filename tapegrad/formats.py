@@ -27,4 +27,6 @@ strided = "strided"
 def check_format(wanted: Any) -> None:
     """RuntimeError for a format other than rows one after the other."""
     if wanted not in (None, contiguous_format, preserve_format):
-        raise RuntimeError(f"memory_format={wanted!r} is not supported: results are contiguous; use contiguous_format or preserve_format")
+        raise RuntimeError(
+            f"memory_format={wanted!r} is not supported: results are contiguous; use contiguous_format or preserve_format"
+        )

@@ -45,7 +45,13 @@ class Tape(Sequence[Entry]):
         """Bytes of the arrays that these entries keep alive, each array counted once."""
         return sum(_arrays(self._entries).values())
 
-    def filter(self, op: str | None = None, line: str | None = None, nbytes: int = 0, where: Callable[[Entry], bool] | None = None) -> Tape:
+    def filter(
+        self,
+        op: str | None = None,
+        line: str | None = None,
+        nbytes: int = 0,
+        where: Callable[[Entry], bool] | None = None,
+    ) -> Tape:
         """The entries of an op, recorded on a line (part of "file.py:12: text"), saving at least ``nbytes``."""
         return Tape(
             e
@@ -77,9 +83,17 @@ class Tape(Sequence[Entry]):
         if all(r[5] == "live" for r in rows[1:]):
             rows = [r[:5] + r[6:] for r in rows]
         widths = [max(len(r[j]) for r in rows) for j in range(len(rows[0]))]
-        lines = ["  ".join(cell.rjust(w) if j == 0 else cell.ljust(w) for j, (cell, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in rows]
+        lines = [
+            "  ".join(
+                cell.rjust(w) if j == 0 else cell.ljust(w)
+                for j, (cell, w) in enumerate(zip(r, widths, strict=True))
+            ).rstrip()
+            for r in rows
+        ]
         count = len(self._entries)
-        return "\n".join([*lines, f"{count} {'entry' if count == 1 else 'entries'}, {self.nbytes:,} bytes saved"])
+        return "\n".join(
+            [*lines, f"{count} {'entry' if count == 1 else 'entries'}, {self.nbytes:,} bytes saved"]
+        )
 
 
 def _arrays(entries: Iterable[Entry]) -> dict[int, int]:

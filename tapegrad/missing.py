@@ -74,7 +74,9 @@ class Missing:
     def __get__(self, instance: Any, owner: type[Any]) -> Any:
         known = [n for n in vars_of(owner) if n != self.name]
         raise AttributeError(
-            nearest.text(f"tapegrad's Tensor has no attribute {self.name!r}, which PyTorch's has", self.name, known)
+            nearest.text(
+                f"tapegrad's Tensor has no attribute {self.name!r}, which PyTorch's has", self.name, known
+            )
         )
 
 

@@ -133,7 +133,9 @@ class Op:
     def _check_names(self, known: set[str]) -> None:
         for target, rule in self.rules.items():
             if target not in self.inputs and target != "all":
-                raise TypeError(f"op {self.name}: a rule is given for {target!r}, which is not an input {self.inputs}")
+                raise TypeError(
+                    f"op {self.name}: a rule is given for {target!r}, which is not an input {self.inputs}"
+                )
             for name in rule.names:
                 if name not in known:
                     raise TypeError(
@@ -172,7 +174,8 @@ class Op:
         before, modes.saved_hooks = modes.saved_hooks, None
         try:
             entry.saved = tuple(
-                Packed(s, pack(self.wrap_saved(s)), unpack) if isinstance(s, np.ndarray) else s for s in entry.saved
+                Packed(s, pack(self.wrap_saved(s)), unpack) if isinstance(s, np.ndarray) else s
+                for s in entry.saved
             )
         finally:
             modes.saved_hooks = before
@@ -276,7 +279,11 @@ class Op:
     # -- recording ------------------------------------------------------------------------------
 
     def record(
-        self, values: Sequence[Any], outs: Sequence[np.ndarray], params: dict[str, Any], extras: dict[str, Any]
+        self,
+        values: Sequence[Any],
+        outs: Sequence[np.ndarray],
+        params: dict[str, Any],
+        extras: dict[str, Any],
     ) -> Entry:
         """The entry of one call: ``values`` per input (Values, numbers or None)."""
         edges: list[Any] = []
@@ -313,7 +320,9 @@ class Op:
         found = self._plans.get(needs)
         if found is None:
             names = self.save_list(needs)
-            found = self._plans[needs] = tuple([self._place(s) if s in names else ("", 0) for s in self.slots])
+            found = self._plans[needs] = tuple(
+                [self._place(s) if s in names else ("", 0) for s in self.slots]
+            )
         return found
 
     def _place(self, slot: str) -> tuple[str, Any]:
@@ -388,9 +397,15 @@ class KernelOp(Op):
         n = len(self.outputs)
         return result[:n], dict(zip(self.residuals, result[n:], strict=True))
 
-    def _track(self, values: Sequence[Any], made: list[Any], params: dict[str, Any], extras: dict[str, Any]) -> None:
+    def _track(
+        self, values: Sequence[Any], made: list[Any], params: dict[str, Any], extras: dict[str, Any]
+    ) -> None:
         outs = [m._array for m in made]
-        entry = self._variadic(values, outs, params) if self.variadic else self.record(values, outs, params, extras)
+        entry = (
+            self._variadic(values, outs, params)
+            if self.variadic
+            else self.record(values, outs, params, extras)
+        )
         for j, m in enumerate(made):
             if m._array.dtype.kind == "f":  # integer outputs are constants
                 m._node, m._index = entry, j
@@ -458,13 +473,22 @@ def kernel_op(
 class ViewOp(Op):
     """An op whose output lies in the memory of its only input."""
 
-    def __init__(self, forward: Callable[..., Any], rule: Callable[..., Any], node_name: str | None, multiple: bool) -> None:
+    def __init__(
+        self, forward: Callable[..., Any], rule: Callable[..., Any], node_name: str | None, multiple: bool
+    ) -> None:
         inputs, params, _ = _parameters(forward)
         self.forward = forward
         self.multiple = multiple
         self.__doc__ = forward.__doc__
         super().__init__(
-            forward.__name__.strip("_"), inputs, params, ("out",), {inputs[0]: as_rule(rule)}, None, node_name, forward.__module__
+            forward.__name__.strip("_"),
+            inputs,
+            params,
+            ("out",),
+            {inputs[0]: as_rule(rule)},
+            None,
+            node_name,
+            forward.__module__,
         )
 
     def __call__(self, x: Any, /, **params: Any) -> Any:
@@ -482,7 +506,10 @@ class ViewOp(Op):
             made._view = View(x, ((self, params),), recorded, self.multiple)
         else:
             made._view = View(
-                under.base, (*under.steps, (self, params)), recorded and under.recorded, self.multiple or under.multiple
+                under.base,
+                (*under.steps, (self, params)),
+                recorded and under.recorded,
+                self.multiple or under.multiple,
             )
         return made
 
@@ -546,7 +573,11 @@ def view_op(
 def check_inplace(x: Value, name: str) -> None:
     """Raise if ``x`` must not be changed in place."""
     array = x._array
-    if 0 in array.strides and array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if (
+        0 in array.strides
+        and array.size
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    ):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
             f"location (an expanded tensor of shape {list(array.shape)}). Please clone() the tensor before the operation."
@@ -569,7 +600,9 @@ def check_inplace(x: Value, name: str) -> None:
             "Wrap the change in no_grad(), or work on a clone()."
         )
     if x._node is LEAF:
-        raise RuntimeError(f"{name}: a leaf tensor that requires grad is being used in an in-place operation.")
+        raise RuntimeError(
+            f"{name}: a leaf tensor that requires grad is being used in an in-place operation."
+        )
     if view.base._node is not None:
         if view.multiple:
             raise RuntimeError(
@@ -631,7 +664,9 @@ def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params:
         np.copyto(x._array, outs[0], casting="unsafe")
     else:
         # An operand in the same memory would be read after it was overwritten.
-        arrays = [a.copy() if isinstance(a, np.ndarray) and np.may_share_memory(a, x._array) else a for a in arrays]
+        arrays = [
+            a.copy() if isinstance(a, np.ndarray) and np.may_share_memory(a, x._array) else a for a in arrays
+        ]
         op.update(x._array, *arrays, **params)
     x._bump(op.name + "_")
     if entry is not None:

@@ -228,7 +228,9 @@ def _visit(
     try:
         results = entry.op.vjp(entry, grads, needs, algebra)
     except Exception as err:
-        err.add_note(f"while replaying {entry.op.node_name}, entry #{entry.position} recorded at {entry.site}")
+        err.add_note(
+            f"while replaying {entry.op.node_name}, entry #{entry.position} recorded at {entry.site}"
+        )
         raise
     if modes.anomaly:
         _check_nan(entry, results, algebra)
@@ -250,7 +252,9 @@ def _fitted(entry: Entry, results: Sequence[Any], needs: tuple[bool, ...], algeb
             fitted.append(None)
             continue
         if type(edge) is Entry:
-            shape, dtype = (edge.shape, edge.dtype) if edge.several is None else edge.several[entry.indices[j]]
+            shape, dtype = (
+                (edge.shape, edge.dtype) if edge.several is None else edge.several[entry.indices[j]]
+            )
         else:
             shape, dtype = edge._array.shape, edge._array.dtype
         if type(g) is not np.ndarray or g.shape != shape or g.dtype is not dtype:
@@ -287,8 +291,10 @@ def _output_hooks(entry: Entry, grads: list[Any], algebra: Algebra) -> None:
         value = reference()
         if value is not None and grads[index] is not None:
             g = algebra.wrap(grads[index])
-            value._grad = g if value._grad is None else algebra.wrap(
-                algebra.add(algebra.unwrap(value._grad), algebra.unwrap(g), False)
+            value._grad = (
+                g
+                if value._grad is None
+                else algebra.wrap(algebra.add(algebra.unwrap(value._grad), algebra.unwrap(g), False))
             )
 
 
@@ -323,7 +329,10 @@ def _replaced(hook: Any, values: Any, before: list[Any], algebra: Algebra) -> li
         raise RuntimeError(
             f"hook '{name}' has returned an incorrect number of values (got {len(values)}, but expected {len(before)})"
         )
-    return [None if v is None else algebra.unwrap(_checked(name, v, g, algebra)) for v, g in zip(values, before, strict=True)]
+    return [
+        None if v is None else algebra.unwrap(_checked(name, v, g, algebra))
+        for v, g in zip(values, before, strict=True)
+    ]
 
 
 def _checked(name: str, value: Any, before: Any, algebra: Algebra) -> Any:

@@ -175,7 +175,9 @@ class Entry:
     params: Any  # static parameters by name; of an entry recorded on the short way, its derivative
     shape: tuple[int, ...]  # of the first output
     dtype: np.dtype
-    several: tuple[tuple[tuple[int, ...], np.dtype], ...] | None  # shape and dtype per output, if there are several
+    several: (
+        tuple[tuple[tuple[int, ...], np.dtype], ...] | None
+    )  # shape and dtype per output, if there are several
     code: Any  # the user's code object and instruction: file and line are looked up when asked for
     lasti: int
     extra: EntryExtra | None

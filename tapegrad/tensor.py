@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, engine, fastpath, missing, op, ops, printing, tape
-from .device import device as Device
 from .device import check_device, cpu
+from .device import device as Device
 from .formats import check_format
 from .hooks import RemovableHandle
 from .listing import Tape
-
 from .ops import convert, interop
 from .ops.activation import ActivationMethods
 from .ops.arithmetic import ArithmeticMethods
@@ -50,8 +49,8 @@ from .ops.pick import PickMethods
 from .ops.products import ProductMethods
 from .ops.quantile import QuantileMethods
 from .ops.random import RandomMethods
-from .ops.relayout import RelayoutMethods
 from .ops.reduce import ReduceMethods
+from .ops.relayout import RelayoutMethods
 from .ops.scan import ScanMethods
 from .ops.shape import ShapeMethods
 from .ops.softmax import SoftmaxMethods
@@ -62,7 +61,40 @@ from .tape import LEAF, Entry, Extra, Value
 
 
 class Tensor(
-    ArithmeticMethods, MathsMethods, ShapeMethods, ReduceMethods, CreationMethods, InplaceMethods, IndexMethods, GatherMethods, PickMethods, MaskMethods, DiagonalMethods, RelayoutMethods, RandomMethods, MatmulMethods, ActivationMethods, SoftmaxMethods, ProductMethods, ScanMethods, ExtremaMethods, MomentMethods, ClampingMethods, BlendMethods, ClosenessMethods, NormMethods, CovarianceMethods, SolveMethods, LuMethods, SpectralMethods, MeasureMethods, SpecialMethods, SortMethods, QuantileMethods, CountingMethods, Value
+    ArithmeticMethods,
+    MathsMethods,
+    ShapeMethods,
+    ReduceMethods,
+    CreationMethods,
+    InplaceMethods,
+    IndexMethods,
+    GatherMethods,
+    PickMethods,
+    MaskMethods,
+    DiagonalMethods,
+    RelayoutMethods,
+    RandomMethods,
+    MatmulMethods,
+    ActivationMethods,
+    SoftmaxMethods,
+    ProductMethods,
+    ScanMethods,
+    ExtremaMethods,
+    MomentMethods,
+    ClampingMethods,
+    BlendMethods,
+    ClosenessMethods,
+    NormMethods,
+    CovarianceMethods,
+    SolveMethods,
+    LuMethods,
+    SpectralMethods,
+    MeasureMethods,
+    SpecialMethods,
+    SortMethods,
+    QuantileMethods,
+    CountingMethods,
+    Value,
 ):
     """A multi-dimensional array that records what is done with it.
 
@@ -165,13 +197,19 @@ class Tensor(
     def grad(self, value: Any) -> None:
         if value is not None:
             if not isinstance(value, Value):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got {type(value).__name__}"
+                )
             if value is self:
                 raise RuntimeError("can't assign a tensor as its own grad")
             if value._array.dtype != self._array.dtype:
-                raise RuntimeError(f"assigned grad has data of a different type: {value._array.dtype}, expected {self._array.dtype}")
+                raise RuntimeError(
+                    f"assigned grad has data of a different type: {value._array.dtype}, expected {self._array.dtype}"
+                )
             if value._array.shape != self._array.shape:
-                raise RuntimeError(f"assigned grad has data of a different size: {list(value._array.shape)}, expected {list(self._array.shape)}")
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: {list(value._array.shape)}, expected {list(self._array.shape)}"
+                )
         self._grad = value
 
     @grad.deleter
@@ -179,7 +217,12 @@ class Tensor(
         self._grad = None
 
     def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None, **unknown: Any
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+        **unknown: Any,
     ) -> None:
         """Add the gradient of this tensor to ``.grad`` of every leaf it depends on.
 
@@ -375,7 +418,15 @@ class Tensor(
 
     # -- conversion -------------------------------------------------------------------------------
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        copy: bool = False,
+        non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Any:
         """Converted to a dtype (or to the dtype of another tensor); itself if nothing changes."""
         for arg in args:
             if isinstance(arg, Value):
@@ -454,7 +505,9 @@ class Tensor(
     def numpy(self, *, force: Any = False) -> np.ndarray:
         """A NumPy array over the same memory; RuntimeError if the tensor requires grad (unless ``force``)."""
         if self.requires_grad and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         return self._array.view()  # an array object of its own: its shape and dtype can be assigned to
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -528,7 +581,9 @@ class Tensor(
         if isinstance(element, (Value, *NUMBERS)):
             value = element._array if isinstance(element, Value) else element
             return operator_bool((self._array == value).any())
-        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
 
     __hash__ = object.__hash__  # by identity; named because __eq__ compares elements
 
@@ -552,7 +607,9 @@ class Tensor(
         """In place: one value everywhere."""
         if isinstance(value, Value):
             if value._array.ndim:
-                raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions.")
+                raise RuntimeError(
+                    f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
+                )
             return kernel_inplace(convert.filled, self, value, number=None)
         return kernel_inplace(convert.filled, self, None, number=value)
 
@@ -565,7 +622,9 @@ class Tensor(
         if not isinstance(source, Value):
             raise TypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
         if source._array.dtype != self._array.dtype:
-            raise RuntimeError(f"Could not set tensor of type {source._array.dtype} to a tensor of type {self._array.dtype}")
+            raise RuntimeError(
+                f"Could not set tensor of type {source._array.dtype} to a tensor of type {self._array.dtype}"
+            )
         self._set_array(source._array)
         self._bump("set_")
         return self
@@ -590,13 +649,25 @@ class Tensor(
 
     def __copy__(self) -> Any:
         made = self._wrap(self._array, cls=type(self))
-        made._node, made._index, made._version, made._view = self._node, self._index, self._version, self._view
+        made._node, made._index, made._version, made._view = (
+            self._node,
+            self._index,
+            self._version,
+            self._view,
+        )
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
-            raise RuntimeError("a tensor that was computed from others cannot be pickled with its graph; use detach()")
-        return rebuild, (type(self), np.ascontiguousarray(self._array), self._node is LEAF, dict(self.__dict__))
+            raise RuntimeError(
+                "a tensor that was computed from others cannot be pickled with its graph; use detach()"
+            )
+        return rebuild, (
+            type(self),
+            np.ascontiguousarray(self._array),
+            self._node is LEAF,
+            dict(self.__dict__),
+        )
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         suffixes = []
@@ -611,7 +682,13 @@ class Tensor(
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self._array.ndim else format(str(self), spec) if spec else str(self)
+        return (
+            format(self.item(), spec)
+            if spec and not self._array.ndim
+            else format(str(self), spec)
+            if spec
+            else str(self)
+        )
 
     def __dir__(self) -> list[str]:
         return sorted({*missing.vars_of(type(self)), *self.__dict__})
@@ -633,6 +710,3 @@ def rebuild(cls: type[Any], array: np.ndarray, requires_grad: bool, attributes: 
         made._node = LEAF
     made.__dict__.update(attributes)
     return made
-
-
-

@@ -60,10 +60,20 @@ SAMPLES: dict[str, Sample] = {
     "hypot": Sample(np.hypot, (POSITIVE, POSITIVE)),
     "copysign": Sample(np.copysign, TWO),
     # comparisons and bits: no gradient
-    **{n: Sample(f, TWO) for n, f in {
-        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-        "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
-    }.items()},
+    **{
+        n: Sample(f, TWO)
+        for n, f in {
+            "eq": np.equal,
+            "ne": np.not_equal,
+            "lt": np.less,
+            "le": np.less_equal,
+            "gt": np.greater,
+            "ge": np.greater_equal,
+            "logical_and": np.logical_and,
+            "logical_or": np.logical_or,
+            "logical_xor": np.logical_xor,
+        }.items()
+    },
     "logical_not": Sample(np.logical_not),
     "isnan": Sample(np.isnan),
     "isinf": Sample(np.isinf),

@@ -49,7 +49,9 @@ def test_layouts_and_broadcasting_give_the_same_numbers(name: str) -> None:
     np.testing.assert_array_equal(op.function(*map(tg.from_numpy, strided), **sample.params).numpy(), plain)
     rows = [arrays[0], *[a[:1] for a in arrays[1:]]]
     got = op.function(*map(tg.from_numpy, rows), **sample.params).numpy()
-    full = op.function(*[tg.from_numpy(np.broadcast_to(a, (4, 6)).copy()) for a in rows], **sample.params).numpy()
+    full = op.function(
+        *[tg.from_numpy(np.broadcast_to(a, (4, 6)).copy()) for a in rows], **sample.params
+    ).numpy()
     np.testing.assert_array_equal(got, full)
 
 
@@ -97,9 +99,15 @@ def test_an_operand_may_overlap_another_one(name: str) -> None:
 
 def test_every_elementwise_op_has_samples() -> None:
     covered_elsewhere = {  # ops with parameters or masks, tested beside their family
-        n for n, op in registry.items() if isinstance(op, Elementwise) and (op.params or op.masks or op.kind == "integral")
+        n
+        for n, op in registry.items()
+        if isinstance(op, Elementwise) and (op.params or op.masks or op.kind == "integral")
     }
-    missing = [n for n, op in registry.items() if isinstance(op, Elementwise) and n not in SAMPLES and n not in covered_elsewhere]
+    missing = [
+        n
+        for n, op in registry.items()
+        if isinstance(op, Elementwise) and n not in SAMPLES and n not in covered_elsewhere
+    ]
     assert not missing, f"no samples for {missing}: add a line each to tests/samples.py"
 
 

@@ -216,7 +216,11 @@ def test_rules_keep_only_what_they_name() -> None:
             assert out.grad_fn is None, name
         else:
             (entry,) = out.tape()
-            assert {n for n, item in zip(entry.op.slots, entry.saved, strict=False) if isinstance(item, np.ndarray)} == expected, name
+            assert {
+                n
+                for n, item in zip(entry.op.slots, entry.saved, strict=False)
+                if isinstance(item, np.ndarray)
+            } == expected, name
 
 
 def test_a_chain_of_a_hundred_thousand_entries_is_replayed_and_freed() -> None:

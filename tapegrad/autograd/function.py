@@ -58,7 +58,9 @@ class FunctionCtx:
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Forward-mode differentiation does not exist here."""
-        raise RuntimeError("save_for_forward: tapegrad has no forward-mode Functions; use autograd.functional.jvp")
+        raise RuntimeError(
+            "save_for_forward: tapegrad has no forward-mode Functions; use autograd.functional.jvp"
+        )
 
     def mark_dirty(self, *args: Any) -> None:
         """Say which inputs forward changed in place; they must be returned as outputs."""
@@ -126,7 +128,9 @@ class FunctionOp:
         pack, unpack = hooks
         before, modes.saved_hooks = modes.saved_hooks, None
         try:
-            entry.saved = tuple(None if s is None else Packed(s, pack(Tensor._make(s)), unpack) for s in entry.saved)
+            entry.saved = tuple(
+                None if s is None else Packed(s, pack(Tensor._make(s)), unpack) for s in entry.saved
+            )
         finally:
             modes.saved_hooks = before
 
@@ -163,7 +167,9 @@ class FunctionOp:
             if item is None:
                 found.append(None)
             elif not isinstance(item, Value):
-                raise TypeError(f"function {self.node_name} returned a {type(item).__name__} as gradient {j}; expected a tensor or None")
+                raise TypeError(
+                    f"function {self.node_name} returned a {type(item).__name__} as gradient {j}; expected a tensor or None"
+                )
             elif not entry.params["tensors"][j]:  # type: ignore[index]
                 raise RuntimeError(
                     f"function {self.node_name} returned a gradient different from None at position {j + 1}, "
@@ -205,7 +211,9 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Cotangents of the arguments from those of the outputs."""
-        raise NotImplementedError("You must implement the backward function for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement the backward function for your custom autograd.Function to use it with backward mode AD."
+        )
 
     vjp = backward
 
@@ -256,7 +264,11 @@ def _track(
     indices = tuple(a._index if isinstance(a, Value) else 0 for a in args)
     finished: list[Any] = []
     for x in outputs:
-        if isinstance(x, Value) and not _is_one_of(x, ctx._dirty) and (_is_one_of(x, args) or x._node is not None):
+        if (
+            isinstance(x, Value)
+            and not _is_one_of(x, ctx._dirty)
+            and (_is_one_of(x, args) or x._node is not None)
+        ):
             # An input handed through as it is: the output is a tensor of its own over the same memory.
             through = Tensor._make(x._array)
             through._version = x._version
@@ -328,7 +340,9 @@ class _Twice:
         pass
 
     def vjp(self, entry: Entry, grads: Any, needs: Any, algebra: Any) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
 
 _twice = _Twice()
@@ -362,6 +376,3 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(guarded) if isinstance(result, tuple) else guarded[0]
 
     return run
-
-
-

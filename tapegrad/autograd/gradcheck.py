@@ -25,7 +25,9 @@ def _differentiable(outputs: Any) -> list[Any]:
     return [o for o in _tuple(outputs) if isinstance(o, Value) and o.requires_grad]  # type: ignore[attr-defined]
 
 
-def _numerical(fn: Callable[..., Any], inputs: tuple[Any, ...], j: int, eps: float, which: list[int]) -> list[np.ndarray]:
+def _numerical(
+    fn: Callable[..., Any], inputs: tuple[Any, ...], j: int, eps: float, which: list[int]
+) -> list[np.ndarray]:
     """Jacobians of the chosen outputs with respect to input j, by central differences: (inputs, outputs)."""
     x = inputs[j]
     flat = x._array.reshape(-1) if x._array.flags.c_contiguous else None
@@ -91,16 +93,28 @@ def gradcheck(
     return True
 
 
-def _check(func: Callable[..., Any], given: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float) -> None:
+def _check(
+    func: Callable[..., Any], given: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float
+) -> None:
     places = [j for j, x in enumerate(given) if isinstance(x, Value) and x.requires_grad]  # type: ignore[attr-defined]
     if not places:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+        )
     for j in places:
         array = given[j]._array
         if array.dtype.itemsize < 8:
-            raise GradcheckError(f"gradcheck: input {j} is {array.dtype}; finite differences need float64. Use .double() inputs.")
-        if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-            raise RuntimeError(f"The {j}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping")
+            raise GradcheckError(
+                f"gradcheck: input {j} is {array.dtype}; finite differences need float64. Use .double() inputs."
+            )
+        if (
+            0 in array.strides
+            and array.size > 1
+            and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+        ):
+            raise RuntimeError(
+                f"The {j}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping"
+            )
     with enable_grad():
         outputs = _tuple(func(*given))
     which = [k for k, o in enumerate(outputs) if isinstance(o, Value) and o.requires_grad]  # type: ignore[attr-defined]
@@ -109,14 +123,18 @@ def _check(func: Callable[..., Any], given: tuple[Any, ...], eps: float, atol: f
     if not which:
         for j, jacobians in zip(places, numerical, strict=True):
             if any(np.abs(n).max(initial=0) > atol for n in jacobians):
-                raise GradcheckError(f"Numerical gradient for input {j} expected to be zero, since no output requires grad")
+                raise GradcheckError(
+                    f"Numerical gradient for input {j} expected to be zero, since no output requires grad"
+                )
         return
     for k, w in enumerate(which):
         analytical = _analytical(outputs[w], targets)
         if nondet_tol == 0.0:
             again = _analytical(outputs[w], targets)
             if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(analytical, again, strict=True)):
-                raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values")
+                raise GradcheckError(
+                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values"
+                )
         for i, j in enumerate(places):
             a, n = analytical[i], numerical[i][k]
             if not np.allclose(a, n, rtol, atol, equal_nan=True):
@@ -153,9 +171,14 @@ def gradgradcheck(
         raise ValueError("gradgradcheck: no output of func requires grad")
     if grad_outputs is None:
         random = np.random.default_rng(0)
-        weights = [Tensor._make(random.standard_normal(o._array.shape).astype(o._array.dtype)).requires_grad_() for o in outputs]
+        weights = [
+            Tensor._make(random.standard_normal(o._array.shape).astype(o._array.dtype)).requires_grad_()
+            for o in outputs
+        ]
     else:
-        weights = [w if w.requires_grad else w.detach().clone().requires_grad_() for w in _tuple(grad_outputs)]
+        weights = [
+            w if w.requires_grad else w.detach().clone().requires_grad_() for w in _tuple(grad_outputs)
+        ]
     count = len(given)
     places = [j for j, x in enumerate(given) if isinstance(x, Value) and x.requires_grad]  # type: ignore[attr-defined]
 
@@ -169,5 +192,11 @@ def gradgradcheck(
         return tuple(f for f in found if f is not None)
 
     return gradcheck(
-        first, (*given, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol
+        first,
+        (*given, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
     )

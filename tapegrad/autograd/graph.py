@@ -11,7 +11,14 @@ from ..tape import LEAF, AccumulateGrad
 from ..tape import Entry as Node
 from ..tensor import Tensor
 
-__all__ = ["GradientEdge", "Node", "get_gradient_edge", "increment_version", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "get_gradient_edge",
+    "increment_version",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
 
 
 class saved_tensors_hooks:
@@ -62,7 +69,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge that leads to a tensor; RuntimeError if it does not require grad."""
     node = tensor._source()
     if node is None:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
     return GradientEdge(AccumulateGrad(tensor) if node is LEAF else node, tensor._index)
 
 

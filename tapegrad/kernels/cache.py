@@ -21,7 +21,6 @@ import sys
 import tempfile
 import warnings
 from functools import cache as once
-from typing import Any
 
 import llvmlite
 import llvmlite.binding

@@ -138,7 +138,9 @@ _from_text: dict[str, Kernel] = {}
 
 def from_text(name: str, text: str, namespace: dict[str, Any], **flags: Any) -> Kernel:
     """A kernel from generated source text that defines the function ``name``."""
-    how = [f"{key}={sorted(value) if isinstance(value, set) else value}" for key, value in sorted(flags.items())]
+    how = [
+        f"{key}={sorted(value) if isinstance(value, set) else value}" for key, value in sorted(flags.items())
+    ]
     label = f"{name}-{hashlib.sha256(' '.join([text, *how]).encode()).hexdigest()[:20]}"
     if label in _from_text:
         return _from_text[label]

@@ -92,7 +92,9 @@ def plan(operands: Sequence[np.ndarray], alias: tuple[int, ...]) -> Plan:
 
 
 # What emitted text names itself: indices, sizes, strides, temporaries, types, functions.
-_TAKEN = re.compile(r"(?:i\d*|[kntx]\d+|[gps]\d*_\w*|dims|start|stop|range|abs|INF|NAN|(?:\w+_)?[biuf][1248])_*")
+_TAKEN = re.compile(
+    r"(?:i\d*|[kntx]\d+|[gps]\d*_\w*|dims|start|stop|range|abs|INF|NAN|(?:\w+_)?[biuf][1248])_*"
+)
 
 
 def _free(name: str) -> str:
@@ -176,7 +178,9 @@ class Loop:
         operands = (*inputs, *outs)
         for x in operands:  # anything else than an array would be read as one, and crash
             if not isinstance(x, np.ndarray) or x.shape != outs[0].shape:
-                raise TypeError(f"kernel {self.name}: expected arrays of shape {outs[0].shape}, got {x!r:.80}")
+                raise TypeError(
+                    f"kernel {self.name}: expected arrays of shape {outs[0].shape}, got {x!r:.80}"
+                )
         alias = alias or (-1,) * len(outs)
         made = plan(operands, alias)
         chars = "".join([x.dtype.char for x in operands])
@@ -215,7 +219,9 @@ class Loop:
         stores = []
         for j, result in enumerate(results if isinstance(results, tuple) else (results,)):
             if j == len(self.outputs) or not isinstance(result, (Scalar, bool, int, float)):
-                raise TypeError(f"the formula of {self.name} must return {len(self.outputs)} number(s), not {results!r:.60}")
+                raise TypeError(
+                    f"the formula of {self.name} must return {len(self.outputs)} number(s), not {results!r:.60}"
+                )
             operand = len(self.arrays) + j
             target = layout.alias[j] if layout.alias[j] >= 0 else operand
             text = emitter.operand(result, chars[operand])

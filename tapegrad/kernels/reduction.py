@@ -288,14 +288,24 @@ class Reduction:
         if self.folds:
             lines += [f"            total = total {_SYMBOLS[self.combine]} f8({part})"]
         else:
-            lines += [f"            part = {part}", f"            total = {self._pair('total', 'part', compute)}"]
+            lines += [
+                f"            part = {part}",
+                f"            total = {self._pair('total', 'part', compute)}",
+            ]
         lines += [f"            at += {BLOCK}", "        out[r] = total"]
         return "\n".join(lines) + "\n"
 
     def _fold_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
         body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
-        lines = [f"    total = {TYPE_NAMES[compute]}({_NEUTRAL[self.combine]})", "    for i in range(first, last):"]
-        return [*lines, *("        " + b for b in body), f"        total = total {_SYMBOLS[self.combine]} {result}"]
+        lines = [
+            f"    total = {TYPE_NAMES[compute]}({_NEUTRAL[self.combine]})",
+            "    for i in range(first, last):",
+        ]
+        return [
+            *lines,
+            *("        " + b for b in body),
+            f"        total = total {_SYMBOLS[self.combine]} {result}",
+        ]
 
     def _extremum_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
         body, (result,) = self._body(emitter, compute, chars, ["i"], "o")

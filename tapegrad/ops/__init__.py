@@ -15,8 +15,8 @@ from . import covariance as covariance
 from . import ctc as ctc
 from . import diagonals as diagonals
 from . import dims as dims
-from . import distance as distance
 from . import direct as direct
+from . import distance as distance
 from . import draws as draws
 from . import dropout as dropout
 from . import einsum as einsum

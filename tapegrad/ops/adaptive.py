@@ -173,7 +173,7 @@ def lp_pool3d(
 @kernel_op(
     input=lambda g, indices, n: take_at(g, indices, n=n), name="max_unpool", node_name="MaxUnpoolBackward0"
 )
-def put_at(input, indices, *, size, n):
+def put_at(input: Any, indices: Any, *, size: Any, n: Any) -> Any:
     """Zeros of planes of a size, with each element of ``input`` put at its index in the plane."""
     source, planes, per = _planes(input, n)
     out = np.zeros((*input.shape[: input.ndim - n], *size), source.dtype)

@@ -14,11 +14,50 @@ from ..kernels.formula import Scalar, select
 from ..tape import Value
 
 __all__ = [
-    "mul", "neg", "maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "copysign", "eq", "ne",
-    "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift", "add", "sub",
-    "rsub", "div", "floor_divide", "remainder", "fmod", "pow", "square", "true_divide", "divide", "multiply",
-    "subtract", "negative", "greater", "greater_equal", "less", "less_equal", "not_equal",
+    "add",
+    "atan2",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "copysign",
+    "div",
+    "divide",
+    "eq",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "hypot",
+    "le",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiply",
+    "ne",
+    "neg",
+    "negative",
+    "not_equal",
+    "pow",
+    "remainder",
+    "rsub",
+    "square",
+    "sub",
+    "subtract",
+    "true_divide",
 ]  # fmt: skip
 
 _f = formula.function
@@ -33,7 +72,7 @@ def _floating(x: Any) -> bool:
 
 
 @elementwise(input=lambda g: g, other=lambda g: g, name="add")
-def plus(input, other):
+def plus(input: Any, other: Any) -> Any:
     """Sum, elementwise with broadcasting."""
     if type(input) is Scalar and input.char == "?":
         return input | other  # a sum of bools is a bool, as in PyTorch
@@ -41,13 +80,13 @@ def plus(input, other):
 
 
 @elementwise(input=lambda g: g, other=lambda g: -g, name="sub")
-def minus(input, other):
+def minus(input: Any, other: Any) -> Any:
     """Difference, elementwise with broadcasting."""
     return input - other
 
 
 @elementwise(input=lambda g, other: g * other, other=lambda g, input: g * input)
-def mul(input, other):
+def mul(input: Any, other: Any) -> Any:
     """Product, elementwise with broadcasting."""
     if type(input) is Scalar and input.char == "?":
         return input & other
@@ -61,13 +100,13 @@ def mul(input, other):
     input=lambda g, other: g / other,
     other=lambda g, input, other: -g * (input / other / other),
 )
-def true_div(input, other):
+def true_div(input: Any, other: Any) -> Any:
     """Quotient, elementwise with broadcasting; integers give floating results."""
     return input / other
 
 
 @elementwise(input=lambda g: -g)
-def neg(input):
+def neg(input: Any) -> Any:
     """-input."""
     return -input
 
@@ -93,37 +132,39 @@ def _trunc_div(a: Any, b: Any) -> Any:
 
 
 @elementwise(name="floor_divide", input=lambda g: g * 0, other=lambda g: g * 0)
-def div_floor(input, other):
+def div_floor(input: Any, other: Any) -> Any:
     """Quotient rounded towards minus infinity."""
     return _floor_div(input, other)
 
 
 @elementwise(name="div_trunc", node_name="DivBackward1", input=lambda g: g * 0, other=lambda g: g * 0)
-def div_trunc(input, other):
+def div_trunc(input: Any, other: Any) -> Any:
     """Quotient rounded towards zero."""
     return _trunc_div(input, other)
 
 
-@elementwise(input=lambda g: g, other=lambda g, input, other: -g * floor_quotient(input, other), name="remainder")
-def mod_floor(input, other):
+@elementwise(
+    input=lambda g: g, other=lambda g, input, other: -g * floor_quotient(input, other), name="remainder"
+)
+def mod_floor(input: Any, other: Any) -> Any:
     """input - other * floor(input / other): the sign of the divisor."""
     return _remainder(input, other) if _floating(input) else input % other
 
 
 @elementwise(input=lambda g: g, other=lambda g, input, other: -g * trunc_quotient(input, other), name="fmod")
-def mod_trunc(input, other):
+def mod_trunc(input: Any, other: Any) -> Any:
     """input - other * trunc(input / other): the sign of the dividend."""
     return _fmod(input, other) if _floating(input) else input - _trunc_div(input, other) * other
 
 
 @elementwise(name="floor_quotient", input=lambda g: g * 0, other=lambda g: g * 0)
-def floor_quotient(input, other):
+def floor_quotient(input: Any, other: Any) -> Any:
     """floor(input / other), as the rule of remainder needs it."""
     return _floor_div(input, other)
 
 
 @elementwise(name="trunc_quotient", input=lambda g: g * 0, other=lambda g: g * 0)
-def trunc_quotient(input, other):
+def trunc_quotient(input: Any, other: Any) -> Any:
     """trunc(input / other), as the rule of fmod needs it."""
     return _trunc_div(input, other)
 
@@ -133,7 +174,7 @@ def trunc_quotient(input, other):
     input=lambda g, input, other: where(other == 0, 0.0, g * (other * power(input, other - 1))),
     other=lambda g, input, other, out: g * where((input == 0) & (other >= 0), 0.0, out * _log(input)),
 )
-def power(input, other):
+def power(input: Any, other: Any) -> Any:
     """input to the power other, elementwise."""
     if _floating(input) or _floating(other):
         return formula.power(input, other)
@@ -156,7 +197,7 @@ def _select_rule(g: Any, condition: Any) -> Any:
     input=lambda g, condition: select_where(condition, g, 0.0),
     other=lambda g, condition: select_where(condition, 0.0, g),
 )
-def select_where(condition, input, other):
+def select_where(condition: Any, input: Any, other: Any) -> Any:
     """input where the condition holds, else other."""
     if isinstance(condition, (bool, int)):
         return input if condition else other
@@ -186,7 +227,7 @@ def _share(g: Any, mine: Any, other: Any, wins: Any) -> Any:
     input=lambda g, input, other: where(input == other, g / 2, where(input > other, g, 0.0)),
     other=lambda g, input, other: where(input == other, g / 2, where(input < other, g, 0.0)),
 )
-def maximum(input, other):
+def maximum(input: Any, other: Any) -> Any:
     """The larger operand, elementwise; NaN if either is. A tie shares the gradient."""
     return _maximum(input, other) if _floating(input) else select(input > other, input, other)
 
@@ -195,7 +236,7 @@ def maximum(input, other):
     input=lambda g, input, other: where(input == other, g / 2, where(input < other, g, 0.0)),
     other=lambda g, input, other: where(input == other, g / 2, where(input > other, g, 0.0)),
 )
-def minimum(input, other):
+def minimum(input: Any, other: Any) -> Any:
     """The smaller operand, elementwise; NaN if either is. A tie shares the gradient."""
     return _minimum(input, other) if _floating(input) else select(input < other, input, other)
 
@@ -204,7 +245,7 @@ def minimum(input, other):
     input=lambda g, input, other: where((input >= other) | (other != other), g, 0.0),
     other=lambda g, input, other: where((input >= other) | (other != other), 0.0, g),
 )
-def fmax(input, other):
+def fmax(input: Any, other: Any) -> Any:
     """The larger operand, elementwise; a NaN loses against a number."""
     return _fmax(input, other) if _floating(input) else select(input > other, input, other)
 
@@ -213,7 +254,7 @@ def fmax(input, other):
     input=lambda g, input, other: where((input <= other) | (other != other), g, 0.0),
     other=lambda g, input, other: where((input <= other) | (other != other), 0.0, g),
 )
-def fmin(input, other):
+def fmin(input: Any, other: Any) -> Any:
     """The smaller operand, elementwise; a NaN loses against a number."""
     return _fmin(input, other) if _floating(input) else select(input < other, input, other)
 
@@ -222,7 +263,7 @@ def fmin(input, other):
     name="clamp_min", input=lambda g, input, other: where(input >= other, g, 0.0),
     other=lambda g, input, other: where(input < other, g, 0.0),
 )  # fmt: skip
-def clamp_low(input, other):
+def clamp_low(input: Any, other: Any) -> Any:
     """input, but not below other; passes the gradient at the edge."""
     return maximum(input, other)
 
@@ -231,7 +272,7 @@ def clamp_low(input, other):
     name="clamp_max", input=lambda g, input, other: where(input <= other, g, 0.0),
     other=lambda g, input, other: where(input > other, g, 0.0),
 )  # fmt: skip
-def clamp_high(input, other):
+def clamp_high(input: Any, other: Any) -> Any:
     """input, but not above other; passes the gradient at the edge."""
     return minimum(input, other)
 
@@ -242,7 +283,7 @@ def clamp_high(input, other):
     min=lambda g, input, min, max: where((min < max) & (input < min), g, 0.0),
     max=lambda g, input, min, max: where((input > max) | (max < min), g, 0.0),
 )
-def clamp_both(input, min, max):
+def clamp_both(input: Any, min: Any, max: Any) -> Any:
     """input within [min, max]; passes the gradient at the edges."""
     return minimum(maximum(input, min), max)
 
@@ -255,7 +296,7 @@ def clamp_both(input, min, max):
     input=lambda g, input, other: g * (other / (input * input + other * other)),
     other=lambda g, input, other: g * (-input / (input * input + other * other)),
 )
-def atan2(input, other):
+def atan2(input: Any, other: Any) -> Any:
     """The angle of the point (other, input), in radians within [-pi, pi]."""
     return _atan2(input, other)
 
@@ -265,7 +306,7 @@ def atan2(input, other):
     input=lambda g, input, out: where(out == 0, 0.0, g * (input / out)),
     other=lambda g, other, out: where(out == 0, 0.0, g * (other / out)),
 )
-def hypot(input, other):
+def hypot(input: Any, other: Any) -> Any:
     """sqrt(input**2 + other**2) without overflow on the way."""
     a, b = abs(input), abs(other)
     large, small = select(a > b, a, b), select(a > b, b, a)
@@ -280,7 +321,7 @@ def hypot(input, other):
     input=lambda g, input, out: where(input == 0, 0.0, g * (out / input)),
     other=lambda g: g * 0,
 )
-def copysign(input, other):
+def copysign(input: Any, other: Any) -> Any:
     """The magnitude of input with the sign of other."""
     return _copysign(input, other)
 
@@ -289,61 +330,61 @@ def copysign(input, other):
 
 
 @elementwise(kind="compare")
-def eq(input, other):
+def eq(input: Any, other: Any) -> Any:
     """input == other, elementwise."""
     return input == other
 
 
 @elementwise(kind="compare")
-def ne(input, other):
+def ne(input: Any, other: Any) -> Any:
     """input != other, elementwise."""
     return input != other
 
 
 @elementwise(kind="compare")
-def lt(input, other):
+def lt(input: Any, other: Any) -> Any:
     """input < other, elementwise."""
     return input < other
 
 
 @elementwise(kind="compare")
-def le(input, other):
+def le(input: Any, other: Any) -> Any:
     """input <= other, elementwise."""
     return input <= other
 
 
 @elementwise(kind="compare")
-def gt(input, other):
+def gt(input: Any, other: Any) -> Any:
     """input > other, elementwise."""
     return input > other
 
 
 @elementwise(kind="compare")
-def ge(input, other):
+def ge(input: Any, other: Any) -> Any:
     """input >= other, elementwise."""
     return input >= other
 
 
 @elementwise(kind="compare")
-def logical_and(input, other):
+def logical_and(input: Any, other: Any) -> Any:
     """Whether both are nonzero."""
     return _truth(input) & _truth(other)
 
 
 @elementwise(kind="compare")
-def logical_or(input, other):
+def logical_or(input: Any, other: Any) -> Any:
     """Whether one of both is nonzero."""
     return _truth(input) | _truth(other)
 
 
 @elementwise(kind="compare")
-def logical_xor(input, other):
+def logical_xor(input: Any, other: Any) -> Any:
     """Whether exactly one of both is nonzero."""
     return _truth(input) ^ _truth(other)
 
 
 @elementwise(kind="compare")
-def logical_not(input):
+def logical_not(input: Any) -> Any:
     """Whether input is zero."""
     return ~_truth(input)
 
@@ -353,37 +394,37 @@ def _truth(x: Any) -> Any:
 
 
 @elementwise(kind="integral")
-def bitwise_and(input, other):
+def bitwise_and(input: Any, other: Any) -> Any:
     """Bits set in both."""
     return input & other
 
 
 @elementwise(kind="integral")
-def bitwise_or(input, other):
+def bitwise_or(input: Any, other: Any) -> Any:
     """Bits set in one of both."""
     return input | other
 
 
 @elementwise(kind="integral")
-def bitwise_xor(input, other):
+def bitwise_xor(input: Any, other: Any) -> Any:
     """Bits set in exactly one."""
     return input ^ other
 
 
 @elementwise(kind="integral")
-def bitwise_not(input):
+def bitwise_not(input: Any) -> Any:
     """Bits inverted; for bools the negation."""
     return ~input
 
 
 @elementwise(kind="integral")
-def bitwise_left_shift(input, other):
+def bitwise_left_shift(input: Any, other: Any) -> Any:
     """input << other."""
     return input << other
 
 
 @elementwise(kind="integral")
-def bitwise_right_shift(input, other):
+def bitwise_right_shift(input: Any, other: Any) -> Any:
     """input >> other, keeping the sign."""
     return input >> other
 
@@ -413,7 +454,11 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input."""
     if _is_bool(input) and _is_bool(other):
         raise RuntimeError("rsub: subtraction, the `-` operator, with two bool tensors is not supported.")
-    return plus(mul(neg(input), alpha) if alpha != 1 else neg(input), other) if isinstance(other, Value) else _from(other, input, alpha)
+    return (
+        plus(mul(neg(input), alpha) if alpha != 1 else neg(input), other)
+        if isinstance(other, Value)
+        else _from(other, input, alpha)
+    )
 
 
 def _from(number: Any, input: Any, alpha: Any) -> Any:
@@ -429,7 +474,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode == "trunc":
         _refuse_zero(input, other, "div")
         return div_trunc(input, other, out=out)
-    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+    )
 
 
 def _refuse_zero(input: Any, other: Any, name: str) -> None:
@@ -473,13 +520,13 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
 
 
 @elementwise(input=lambda g, input: g * (input * 2))
-def square(input):
+def square(input: Any) -> Any:
     """input * input."""
     return input * input
 
 
 @elementwise(input=lambda g, input: g * (square(input) * 3), name="cube", node_name="PowBackward0")
-def cube(input):
+def cube(input: Any) -> Any:
     """input to the third power."""
     return input * input * input
 

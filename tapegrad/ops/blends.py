@@ -57,7 +57,7 @@ def _refuse_integers(name: str, *values: Any) -> None:
     weight=lambda g, input, end: g * (end - input),
     name="lerp",
 )
-def mixed(input, end, weight):
+def mixed(input: Any, end: Any, weight: Any) -> Any:
     """input + weight * (end - input), exact at both ends."""
     way = end - input
     return select(abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
@@ -87,7 +87,7 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     tensor2=lambda g, tensor1, value: g * (tensor1 * value),
     name="addcmul",
 )
-def plus_product(input, tensor1, tensor2, *, value):
+def plus_product(input: Any, tensor1: Any, tensor2: Any, *, value: Any) -> Any:
     """input + value * tensor1 * tensor2."""
     return input + tensor1 * tensor2 * value
 
@@ -98,7 +98,7 @@ def plus_product(input, tensor1, tensor2, *, value):
     tensor2=lambda g, tensor1, tensor2, value: -g * (tensor1 * value / (tensor2 * tensor2)),
     name="addcdiv",
 )
-def plus_quotient(input, tensor1, tensor2, *, value):
+def plus_quotient(input: Any, tensor1: Any, tensor2: Any, *, value: Any) -> Any:
     """input + value * tensor1 / tensor2."""
     return input + tensor1 * value / tensor2
 
@@ -139,7 +139,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
     other=lambda g, input, other: g * sigmoid(other - input),
     name="logaddexp",
 )
-def log_of_sum(input, other):
+def log_of_sum(input: Any, other: Any) -> Any:
     """log(exp(input) + exp(other)) without overflow."""
     top, low = _maximum(input, other), select(input < other, input, other)
     infinite = (input == other) & (abs(input) == math.inf)
@@ -152,7 +152,7 @@ def log_of_sum(input, other):
     other=lambda g, input, other: g * sigmoid((other - input) * math.log(2.0)),
     name="logaddexp2",
 )
-def log2_of_sum(input, other):
+def log2_of_sum(input: Any, other: Any) -> Any:
     """log2(2**input + 2**other) without overflow."""
     top, low = _maximum(input, other), select(input < other, input, other)
     infinite = (input == other) & (abs(input) == math.inf)
@@ -176,7 +176,7 @@ def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     input=lambda g, input, other: g * where((input == 0) & (other <= 0), 0.0, log(other)),
     other=lambda g, input, other: g * (input / other),
 )
-def xlogy(input, other):
+def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), and 0 where input is 0."""
     return select(other != other, other, select(input == 0, input * 0, input * _log(other)))
 
@@ -187,7 +187,7 @@ def xlogy(input, other):
     other=lambda g, input, other: g * (input / (other + 1)),
     node_name="SpecialXlog1PyBackward0",
 )
-def xlog1py(input, other):
+def xlog1py(input: Any, other: Any) -> Any:
     """input * log(1 + other), and 0 where input is 0."""
     return select(other != other, other, select(input == 0, input * 0, input * _log1p(other)))
 
@@ -217,13 +217,13 @@ def positive(input: Any) -> Any:
 
 
 @elementwise(kind="float", input=lambda g: g * (math.pi / 180), node_name="Deg2RadBackward0")
-def deg2rad(input):
+def deg2rad(input: Any) -> Any:
     """Degrees as radians."""
     return input * (math.pi / 180)
 
 
 @elementwise(kind="float", input=lambda g: g * (180 / math.pi), node_name="Rad2DegBackward0")
-def rad2deg(input):
+def rad2deg(input: Any) -> Any:
     """Radians as degrees."""
     return input * (180 / math.pi)
 
@@ -232,13 +232,13 @@ def rad2deg(input):
 
 
 @kernel_op(name="gcd")
-def common_divisor(input, other):
+def common_divisor(input: Any, other: Any) -> Any:
     """The greatest common divisor."""
     return np.asarray(np.gcd(input, other))
 
 
 @kernel_op(name="lcm")
-def common_multiple(input, other):
+def common_multiple(input: Any, other: Any) -> Any:
     """The least common multiple."""
     return np.asarray(np.lcm(input, other))
 

@@ -84,7 +84,7 @@ def _clamp_inplace(input: Any, min: Any = None, max: Any = None) -> Any:
 
 
 @elementwise(input=lambda g, input: where(abs(input) < math.inf, g, 0.0), name="nan_to_num")
-def replaced(input, *, nan, posinf, neginf):
+def replaced(input: Any, *, nan: Any, posinf: Any, neginf: Any) -> Any:
     """NaN and infinities replaced by numbers."""
     x = select(input == input, input, nan)
     x = select(x == math.inf, posinf, x)
@@ -114,7 +114,7 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
 
 
 @elementwise(input=lambda g: g * 0, name="round_decimals", node_name="RoundBackward1")
-def rounded(input, *, scale, inverse):
+def rounded(input: Any, *, scale: Any, inverse: Any) -> Any:
     """input rounded to a multiple of 1 / scale (or of ``inverse``, if that is not 0)."""
     return select(
         inverse != 0, _round_scalar(input / inverse) * inverse, _round_scalar(input * scale) / scale
@@ -145,7 +145,7 @@ _round, _round_decimals = elementwise_inplace(round_even), elementwise_inplace(r
 
 
 @elementwise()
-def step(input, values):
+def step(input: Any, values: Any) -> Any:
     """0 below zero, 1 above, and ``values`` at zero."""
     return select(input == 0, values, select(input > 0, 1, 0))
 

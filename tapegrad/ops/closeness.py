@@ -23,7 +23,7 @@ _copysign = formula.function("copysign")
 
 
 @elementwise(kind="compare", name="isclose")
-def close(input, other, *, rtol, atol, equal_nan):
+def close(input: Any, other: Any, *, rtol: Any, atol: Any, equal_nan: Any) -> Any:
     """Whether |input - other| <= atol + rtol * |other|."""
     same = (input == other) | ((input != input) & (other != other) & (equal_nan != 0))
     away = abs(input - other)
@@ -68,7 +68,7 @@ def is_nonzero(input: Any) -> bool:
 
 
 @elementwise(kind="compare")
-def signbit(input):
+def signbit(input: Any) -> Any:
     """Whether the sign is minus, also that of -0."""
     if type(input) is Scalar and input.char in "fd":
         return _copysign(constant(1.0, input), input) < 0
@@ -76,25 +76,25 @@ def signbit(input):
 
 
 @elementwise(kind="compare")
-def isneginf(input):
+def isneginf(input: Any) -> Any:
     """Whether input is minus infinity."""
     return input == -math.inf if type(input) is Scalar and input.char in "fd" else input != input
 
 
 @elementwise(kind="compare")
-def isposinf(input):
+def isposinf(input: Any) -> Any:
     """Whether input is plus infinity."""
     return input == math.inf if type(input) is Scalar and input.char in "fd" else input != input
 
 
 @elementwise(kind="compare")
-def isreal(input):
+def isreal(input: Any) -> Any:
     """Whether input is a real number: all are."""
     return (input == input) | (input != input)
 
 
 @elementwise(input=lambda g: g * 0)
-def sgn(input):
+def sgn(input: Any) -> Any:
     """-1, 0 or 1."""
     return sign(input)
 

@@ -48,7 +48,7 @@ def _bias_rule(g: Any) -> Any:
     name="convolution",
     node_name=_NODE,
 )
-def convolution(input, weight, bias, *, windows, groups):
+def convolution(input: Any, weight: Any, bias: Any, *, windows: Any, groups: Any) -> Any:
     """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, place of (t, k)]"""
     return arrays.forward(input, weight, bias, windows, groups)
 
@@ -60,7 +60,7 @@ def convolution(input, weight, bias, *, windows, groups):
     name="conv_input",
     node_name=_NODE,
 )
-def input_adjoint(g_out, weight, bias, *, windows, groups):
+def input_adjoint(g_out: Any, weight: Any, bias: Any, *, windows: Any, groups: Any) -> Any:
     """The gradient of a convolution for its input; as an operation of its own, the transposed convolution."""
     return arrays.input_adjoint(g_out, weight, bias, windows, groups)
 
@@ -71,7 +71,7 @@ def input_adjoint(g_out, weight, bias, *, windows, groups):
     name="conv_weight",
     node_name=_NODE,
 )
-def weight_adjoint(input, g_out, *, windows, groups):
+def weight_adjoint(input: Any, g_out: Any, *, windows: Any, groups: Any) -> Any:
     """The gradient of a convolution for its weight."""
     return arrays.weight_adjoint(input, g_out, windows, groups)
 
@@ -81,13 +81,13 @@ def weight_adjoint(input, g_out, *, windows, groups):
     name="channel_sum",
     node_name="SumBackward0",
 )
-def channel_sum(g_out):
+def channel_sum(g_out: Any) -> Any:
     """The sum over everything but the second dimension."""
     return arrays.channel_sums(g_out)
 
 
 @direct_op(x=_bias_rule, name="channel_spread", node_name="ExpandBackward0")
-def channel_spread(x, *, shape):
+def channel_spread(x: Any, *, shape: Any) -> Any:
     """out[n, c, ...] = x[c]"""
     out = np.empty(shape, x.dtype)
     out[...] = x.reshape(-1, *[1] * (len(shape) - 2))

@@ -13,7 +13,7 @@ from ..tape import Value
 
 
 @kernel_op(x=lambda g: g, node_name="ToCopyBackward0", name="to")  # the replay casts back
-def cast(x, *, dtype):
+def cast(x: Any, *, dtype: Any) -> Any:
     """A copy in another dtype."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # Out-of-range and NaN to integer is undefined in C; both libraries take what the CPU gives.
@@ -22,13 +22,13 @@ def cast(x, *, dtype):
 
 
 @kernel_op(input=lambda g: g * 0, src=lambda g: g, node_name="CopyBackwards", name="copy")
-def copied_into(input, src):
+def copied_into(input: Any, src: Any) -> Any:
     """src broadcast to the shape of input and converted to its dtype."""
     return np.broadcast_to(src, input.shape)
 
 
 @kernel_op(input=lambda g: g * 0, value=lambda g: g, name="fill")
-def filled(input, value, *, number):
+def filled(input: Any, value: Any, *, number: Any) -> Any:
     """One value everywhere."""
     with np.errstate(all="ignore"):
         one = np.asarray(number if value is None else value).astype(input.dtype)

@@ -31,7 +31,7 @@ __all__ = [
 
 
 @kernel_op(name="searchsorted")
-def _searched(rows, values, *, right, dtype):
+def _searched(rows: Any, values: Any, *, right: Any, dtype: Any) -> Any:
     """The places in sorted rows where values belong."""
     out = np.empty(values.shape, np.int64)
     if out.size:
@@ -118,7 +118,7 @@ def bucketize(
 
 
 @kernel_op(name="isin")
-def _member(elements, tests, *, invert):
+def _member(elements: Any, tests: Any, *, invert: Any) -> Any:
     """Whether each element is among the tests."""
     return np.asarray(np.isin(elements, tests, invert=invert))
 
@@ -204,7 +204,7 @@ def unique_consecutive(
 
 
 @kernel_op(name="bincount")
-def _bins(x, weights, *, minlength):
+def _bins(x: Any, weights: Any, *, minlength: Any) -> Any:
     """How often each whole number is met, or the sum of its weights."""
     counts = np.bincount(x, None if weights is None else weights.astype(np.float64), minlength)
     return counts.astype(
@@ -229,7 +229,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 @kernel_op(name="histc")
-def _histogram(x, *, bins, low, high):
+def _histogram(x: Any, *, bins: Any, low: Any, high: Any) -> Any:
     """How many elements fall into each of equal bins."""
     inside = x[(x >= low) & (x <= high)].astype(np.float64)
     places = np.minimum(((inside - low) / (high - low) * bins).astype(np.int64), bins - 1)

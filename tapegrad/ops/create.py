@@ -25,11 +25,15 @@ class CreationMethods:
         check_device(device)
         return self._array.dtype if dtype is None else dtypes.as_dtype(dtype).numpy  # type: ignore[attr-defined,no-any-return]
 
-    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    def new_empty(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Any:
         """An uninitialised tensor of this dtype."""
         return self._new(np.empty(shape_args(size), self._new_type(dtype, device)), requires_grad)
 
-    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    def new_zeros(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Any:
         """Zeros of this dtype."""
         return self._new(np.zeros(shape_args(size), self._new_type(dtype, device)), requires_grad)
 
@@ -37,10 +41,24 @@ class CreationMethods:
         """Ones of this dtype."""
         return self._new(np.ones(shape_args(size), self._new_type(dtype, device)), requires_grad)
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    def new_full(
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> Any:
         """One value everywhere, of this dtype."""
-        return self._new(np.full(shape_args((size,)), fill_value, self._new_type(dtype, device)), requires_grad)
+        return self._new(
+            np.full(shape_args((size,)), fill_value, self._new_type(dtype, device)), requires_grad
+        )
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Any:
         """A copy of ``data`` in this dtype."""
-        return self._new(interop.to_array(data, dtypes.as_dtype(self._new_type(dtype, device))), requires_grad)
+        return self._new(
+            interop.to_array(data, dtypes.as_dtype(self._new_type(dtype, device))), requires_grad
+        )

@@ -17,7 +17,9 @@ def wrap_dim(dim: Any, rank: int, *, scalar_ok: bool = True) -> int:
     if not -span <= d < span:
         if not span:
             raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {d})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {d})"
+        )
     return d + span if d < 0 else d
 
 
@@ -49,7 +51,9 @@ def shape_args(args: Sequence[Any], name: str = "size") -> tuple[int, ...]:
         try:
             sizes.append(operator.index(a))
         except TypeError:
-            raise TypeError(f"{name}: a shape must be made of ints, got {type(a).__name__} in {tuple(args)!r}") from None
+            raise TypeError(
+                f"{name}: a shape must be made of ints, got {type(a).__name__} in {tuple(args)!r}"
+            ) from None
     return tuple(sizes)
 
 

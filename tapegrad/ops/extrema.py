@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, kernels, return_types
+from .. import kernels, return_types
 from ..fastpath import elementwise
 from ..op import KernelOp, kernel_op
 from ..tape import Value
@@ -24,7 +24,7 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
 
 @elementwise(kind="compare")
-def meets(input, other):
+def meets(input: Any, other: Any) -> Any:
     """Whether two numbers are the same; a NaN is the same as a NaN."""
     return (input == other) | ((input != input) & (other != other))
 
@@ -62,7 +62,7 @@ def _both_rule(gs: Any, x: Any, least: Any, most: Any, dims: Any) -> Any:
 
 
 @kernel_op(x=_both_rule, outputs=("least", "most"), name="aminmax")
-def both_over(x, *, dims, shape):
+def both_over(x: Any, *, dims: Any, shape: Any) -> Any:
     """The smallest and the largest element over dims."""
     return smallest.forward(x, dims=dims, shape=shape), largest.forward(x, dims=dims, shape=shape)
 
@@ -104,13 +104,13 @@ smallest_along = KernelOp(_along("min"), _PLACED, ("values", "indices"), {}, "Mi
 
 
 @reduce_op(name="argmax", node_name="ArgmaxBackward0")
-def place_of_largest(x, *, dim, shape):
+def place_of_largest(x: Any, *, dim: Any, shape: Any) -> Any:
     """The first index of the largest element."""
     return _found("max", x, dim)[1].reshape(shape)
 
 
 @reduce_op(name="argmin", node_name="ArgminBackward0")
-def place_of_smallest(x, *, dim, shape):
+def place_of_smallest(x: Any, *, dim: Any, shape: Any) -> Any:
     """The first index of the smallest element."""
     return _found("min", x, dim)[1].reshape(shape)
 

@@ -72,7 +72,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
     b=lambda g, a, ta, tb: mm_op(g, a, ta=True, tb=ta) if tb else mm_op(a, g, ta=not ta, tb=False),
     name="mm",
 )
-def mm_op(a, b, *, ta, tb):
+def mm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     """a @ b of two matrices, each transposed first if its flag says so."""
     return _dot(a.T if ta else a, b.T if tb else b)
 
@@ -82,7 +82,7 @@ def mm_op(a, b, *, ta, tb):
     b=lambda g, a, ta, tb: bmm_op(g, a, ta=True, tb=ta) if tb else bmm_op(a, g, ta=not ta, tb=False),
     name="bmm",
 )
-def bmm_op(a, b, *, ta, tb):
+def bmm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     """a @ b of stacks of matrices, broadcast against each other."""
     return _stacked(a.swapaxes(-1, -2) if ta else a, b.swapaxes(-1, -2) if tb else b)
 
@@ -96,7 +96,7 @@ def bmm_op(a, b, *, ta, tb):
     name="matmul",
     node_name="MmBackward0",
 )
-def rows_op(x, w, *, tw):
+def rows_op(x: Any, w: Any, *, tw: Any) -> Any:
     """x @ w for x of shape (..., k) and one matrix w (k, n), or (n, k) with the flag."""
     m = w.T if tw else w
     if x.ndim <= 2:
@@ -110,7 +110,7 @@ def rows_op(x, w, *, tw):
     name="gram",
     node_name="MmBackward0",
 )
-def gram_op(a, b):
+def gram_op(a: Any, b: Any) -> Any:
     """(k, n) from a (..., k) and b (..., n): the sum over all rows of their outer products."""
     return _dot(_rows(a).T, _rows(b))
 
@@ -126,7 +126,7 @@ def _weight_rule(g: Any, input: Any, transposed: bool) -> Any:
     name="linear",
     node_name="AddmmBackward0",
 )
-def affine(input, weight, bias, *, transposed):
+def affine(input: Any, weight: Any, bias: Any, *, transposed: Any) -> Any:
     """input @ weight + bias, or input @ weight.T + bias with the flag, for input (..., k)."""
     m = weight.T if transposed else weight
     out = _dot(input if input.ndim <= 2 else _rows(input), m)
@@ -163,7 +163,7 @@ def _add_rows(out: np.ndarray, row: np.ndarray, n: int) -> None:
     x=lambda g, a, ta: mv_op(a, g, ta=not ta),
     name="mv",
 )
-def mv_op(a, x, *, ta):
+def mv_op(a: Any, x: Any, *, ta: Any) -> Any:
     """a @ x of a matrix and a vector, the matrix transposed first if the flag says so."""
     return _dot(a.T if ta else a, x)
 
@@ -174,12 +174,12 @@ def mv_op(a, x, *, ta):
     name="outer",
     node_name="MulBackward0",
 )
-def outer_op(x, y):
+def outer_op(x: Any, y: Any) -> Any:
     """out[i, j] = x[i] * y[j]"""
     return np.multiply.outer(x, y)
 
 
 @kernel_op(x=lambda g, y: g * y, y=lambda g, x: g * x, name="dot")
-def dot_op(x, y):
+def dot_op(x: Any, y: Any) -> Any:
     """The sum of the products of two vectors."""
     return np.asarray(_dot(x, y))

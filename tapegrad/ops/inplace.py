@@ -43,11 +43,25 @@ class InplaceMethods:
 
     def add_(self, other: Any, *, alpha: Any = 1) -> Any:
         """In place: self + alpha * other."""
-        return _add(self, other if alpha == 1 else arithmetic.mul(other, alpha) if hasattr(other, "_array") else other * alpha)
+        return _add(
+            self,
+            other
+            if alpha == 1
+            else arithmetic.mul(other, alpha)
+            if hasattr(other, "_array")
+            else other * alpha,
+        )
 
     def sub_(self, other: Any, *, alpha: Any = 1) -> Any:
         """In place: self - alpha * other."""
-        return _sub(self, other if alpha == 1 else arithmetic.mul(other, alpha) if hasattr(other, "_array") else other * alpha)
+        return _sub(
+            self,
+            other
+            if alpha == 1
+            else arithmetic.mul(other, alpha)
+            if hasattr(other, "_array")
+            else other * alpha,
+        )
 
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
         """In place: self / other, rounded if asked."""
@@ -57,7 +71,9 @@ class InplaceMethods:
             return _floor_div(self, other)
         if rounding_mode == "trunc":
             return _trunc_div(self, other)
-        raise RuntimeError(f"div_ expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        raise RuntimeError(
+            f"div_ expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
 
     def pow_(self, exponent: Any) -> Any:
         """In place: self to the power exponent."""

@@ -22,8 +22,14 @@ def to_array(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     if isinstance(data, (bool, int, float)):
         to = dtypes.of_number(data) if dtype is None else dtype
         return _filled(data, to)
-    if not isinstance(data, (list, tuple, range)) and not hasattr(data, "__array__") and not hasattr(data, "__iter__"):
-        raise TypeError(f"new(): data must be a number, a sequence, an array or a tensor, got {type(data).__name__}")
+    if (
+        not isinstance(data, (list, tuple, range))
+        and not hasattr(data, "__array__")
+        and not hasattr(data, "__iter__")
+    ):
+        raise TypeError(
+            f"new(): data must be a number, a sequence, an array or a tensor, got {type(data).__name__}"
+        )
     try:
         array = np.array(_plain(data), order="C")
     except ValueError:
@@ -33,9 +39,7 @@ def to_array(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     if array.dtype.kind in "OUS":
         raise TypeError(f"a tensor cannot be made of {_first_odd(data)}")
     if dtype is None:
-        if not array.size:
-            dtype = dtypes.get_default_dtype()
-        elif array.dtype.kind == "f" and not _holds_arrays(data):
+        if not array.size or (array.dtype.kind == "f" and not _holds_arrays(data)):
             dtype = dtypes.get_default_dtype()
         else:
             dtype = dtypes.as_dtype(array.dtype)
@@ -72,7 +76,11 @@ def _first_odd(data: Any) -> str:
             if found:
                 return found
         return ""
-    return "" if isinstance(data, (bool, int, float, np.ndarray, np.generic, Value)) else f"{type(data).__name__} ({data!r:.40})"
+    return (
+        ""
+        if isinstance(data, (bool, int, float, np.ndarray, np.generic, Value))
+        else f"{type(data).__name__} ({data!r:.40})"
+    )
 
 
 def from_numpy(array: np.ndarray, cls: Any) -> Any:
@@ -81,11 +89,17 @@ def from_numpy(array: np.ndarray, cls: Any) -> Any:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     dtypes.as_dtype(array.dtype)
     if array.dtype != dtypes.native(array.dtype):
-        raise ValueError(f"given numpy array has byte order different from the native byte order ({array.dtype}); copy it with .astype")
+        raise ValueError(
+            f"given numpy array has byte order different from the native byte order ({array.dtype}); copy it with .astype"
+        )
     if any(s < 0 for s in array.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Copy it first.")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Copy it first."
+        )
     if any(s % array.itemsize for s in array.strides):
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+        )
     return cls._make(array.view(dtypes.native(array.dtype)))
 
 
@@ -102,7 +116,9 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     """``np.exp(t)`` and ``array * t``: the tapegrad operation of that name, recorded as usual."""
     name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
     if method != "__call__" or kwargs:
-        raise TypeError(f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs) or 'these arguments'} cannot be applied to a tensor; use tapegrad's functions, or tensor.detach().numpy()")
+        raise TypeError(
+            f"numpy.{ufunc.__name__}.{method} with {sorted(kwargs) or 'these arguments'} cannot be applied to a tensor; use tapegrad's functions, or tensor.detach().numpy()"
+        )
     first = next(x for x in inputs if isinstance(x, Value))
     tensors = [x if isinstance(x, (Value, int, float)) else first._make(to_array(x)) for x in inputs]
     lead = tensors[0]
@@ -110,5 +126,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         lead = first._make(np.asarray(lead, dtype=dtypes.result_type([lead, first]).numpy))
     function = getattr(type(lead), name, None)
     if function is None:
-        raise TypeError(f"numpy.{ufunc.__name__} has no counterpart in tapegrad; use tensor.detach().numpy() for a plain array")
+        raise TypeError(
+            f"numpy.{ufunc.__name__} has no counterpart in tapegrad; use tensor.detach().numpy() for a plain array"
+        )
     return function(lead, *tensors[1:])

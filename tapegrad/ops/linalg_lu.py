@@ -86,7 +86,7 @@ def _packed_rule(g: Any, out: Any) -> Any:
 
 
 @kernel_op(A=_packed_rule, name="linalg_lu_factor")
-def packed_factors(A):
+def packed_factors(A: Any) -> Any:
     """L and U in one matrix, of a square matrix whose rows need no exchange."""
     return _eliminated(A, False)[0]
 

@@ -205,7 +205,7 @@ def _exp_rule(g: Any, A: Any) -> Any:
 
 
 @kernel_op(A=_exp_rule, name="linalg_matrix_exp")
-def exponential(A):
+def exponential(A: Any) -> Any:
     """The matrix exponential."""
     from scipy.linalg import expm  # SciPy takes long to load
 
@@ -226,7 +226,7 @@ def matrix_exp(A: Any) -> Any:
     b=lambda g, a, dim: crossed(g, a, dim=dim),
     name="linalg_cross",
 )
-def crossed(a, b, *, dim):
+def crossed(a: Any, b: Any, *, dim: Any) -> Any:
     """The cross product along a dimension counted from the end."""
     return np.ascontiguousarray(np.cross(a, b, axis=dim))
 

@@ -92,7 +92,7 @@ def _triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.nda
 
 
 @kernel_op(A=lambda g, out: -product(product(mt(out), g), mt(out)), name="linalg_inv_ex")
-def inverted(A):
+def inverted(A: Any) -> Any:
     """The inverse; NaN where there is none."""
     return _inverse(A)
 
@@ -140,7 +140,7 @@ def _solve_rule(g: Any, A: Any, out: Any, needs: Any) -> tuple[Any, Any]:
     all=_solve_rule,
     name="linalg_solve_ex",
 )
-def solved(A, B):
+def solved(A: Any, B: Any) -> Any:
     """X with A X = B; NaN where A is singular."""
     try:
         return np.linalg.solve(A, B)
@@ -216,7 +216,7 @@ def _triangular_rule(g: Any, A: Any, out: Any, is_upper: bool, unit: bool, needs
     all=_triangular_rule,
     name="linalg_solve_triangular",
 )
-def solved_triangular(A, B, *, is_upper, unit):
+def solved_triangular(A: Any, B: Any, *, is_upper: Any, unit: Any) -> Any:
     """X with A X = B, reading one triangle of A only, and with ``unit`` not even its diagonal."""
     return _triangular(A, B, is_upper, unit)
 
@@ -271,7 +271,7 @@ def _cholesky_rule(g: Any, out: Any) -> Any:
 
 
 @kernel_op(A=_cholesky_rule, outputs=("out", "info"), name="linalg_cholesky_ex")
-def factored(A):
+def factored(A: Any) -> Any:
     """L with A = L L^T; info is 0, or the order of the first minor that is not positive."""
     info = np.zeros(A.shape[:-2], np.int32)
     try:
@@ -377,13 +377,13 @@ def _cofactor_rule(g: Any, A: Any, out: Any) -> Any:
 
 
 @kernel_op(A=_cofactor_rule, name="linalg_cofactors")
-def cofactors(A):
+def cofactors(A: Any) -> Any:
     """The matrix of cofactors: the gradient of the determinant."""
     return _cofactors(A)
 
 
 @kernel_op(A=lambda g, A: unsqueeze(unsqueeze(g, -1), -1) * cofactors(A), name="linalg_det")
-def determinant(A):
+def determinant(A: Any) -> Any:
     """The determinant."""
     return np.asarray(np.linalg.det(A), A.dtype)
 
@@ -393,7 +393,7 @@ def determinant(A):
     outputs=("sign", "logabsdet"),
     name="linalg_slogdet",
 )
-def sign_and_log(A):
+def sign_and_log(A: Any) -> Any:
     """The sign of the determinant and the logarithm of its magnitude."""
     sign, logabs = np.linalg.slogdet(A)
     return np.asarray(sign, A.dtype), np.asarray(logabs, A.dtype)

@@ -43,7 +43,7 @@ def _eigh_rule(gs: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 
 
 @kernel_op(A=_eigh_rule, outputs=("eigenvalues", "eigenvectors"), name="linalg_eigh")
-def symmetric_eigen(A, *, UPLO):
+def symmetric_eigen(A: Any, *, UPLO: Any) -> Any:
     """Eigenvalues, ascending, and orthonormal eigenvectors as columns."""
     try:
         values, vectors = np.linalg.eigh(A, UPLO)
@@ -96,7 +96,7 @@ def _svd_rule(gs: Any, U: Any, S: Any, Vh: Any) -> Any:
 
 
 @kernel_op(A=_svd_rule, outputs=("U", "S", "Vh"), name="linalg_svd")
-def singular_parts(A, *, full):
+def singular_parts(A: Any, *, full: Any) -> Any:
     """U, S, Vh with A = U diag(S) Vh."""
     try:
         u, s, vh = np.linalg.svd(A, full_matrices=full)
@@ -157,7 +157,7 @@ def _qr_rule(gs: Any, Q: Any, R: Any) -> Any:
 
 
 @kernel_op(A=_qr_rule, outputs=("Q", "R"), name="linalg_qr")
-def orthogonal_parts(A):
+def orthogonal_parts(A: Any) -> Any:
     """Q and R of matrices that have at least as many rows as columns; Q has as many columns."""
     q, r = np.linalg.qr(A, "reduced")
     return q, r
@@ -221,7 +221,7 @@ def _pseudo_rule(g: Any, A: Any, out: Any) -> Any:
 
 
 @kernel_op(A=_pseudo_rule, name="linalg_pinv")
-def pseudo_inverted(A, *, atol, rtol):
+def pseudo_inverted(A: Any, *, atol: Any, rtol: Any) -> Any:
     """The Moore-Penrose inverse; singular values at or below the tolerance count as zero."""
     u, s, vh = np.linalg.svd(A, full_matrices=False)
     limit = tolerance("linalg.pinv", s, A.shape, atol, rtol)

@@ -20,7 +20,7 @@ from .rows import take_rows
     input=lambda g, pads: framed(g, pads=tuple((-a, -b) for a, b in pads), value=0),
     name="constant_pad_nd",
 )
-def framed(input, *, pads, value):
+def framed(input: Any, *, pads: Any, value: Any) -> Any:
     """The input with (front, behind) elements of a value added, or cut off if negative, per dimension."""
     shape = tuple(n + a + b for n, (a, b) in zip(input.shape, pads, strict=True))
     out = np.empty(shape, input.dtype)

@@ -45,7 +45,7 @@ def _back(out: np.ndarray, dtype: np.dtype) -> np.ndarray:
     name="pool_scatter",
     node_name="MaxPoolBackwardBackward0",
 )
-def add_at(g_out, index, *, size, n):
+def add_at(g_out: Any, index: Any, *, size: Any, n: Any) -> Any:
     """Zeros of planes of a size, with each element of ``g_out`` added at its index in the plane."""
     lead = g_out.shape[: g_out.ndim - n]
     g, planes, per = _planes(g_out, n)
@@ -71,7 +71,7 @@ def _taken(x: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     name="pool_gather",
     node_name="GatherBackward0",
 )
-def take_at(x, index, *, n):
+def take_at(x: Any, index: Any, *, n: Any) -> Any:
     """The elements at the given indices of each plane."""
     return _taken(x, index, n)
 

@@ -22,7 +22,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 @kernel_op(name="quantile_ranks", outputs=("below", "above", "last"))
-def _ranks(lanes, q, *, skip_nan, interpolation):
+def _ranks(lanes: Any, q: Any, *, skip_nan: Any, interpolation: Any) -> Any:
     """Per lane (the last dimension, sorted) and quantile: the two places around it; and the last place."""
     n = lanes.shape[-1]
     last = np.full((*lanes.shape[:-1], 1), n - 1, lanes.dtype)

@@ -179,7 +179,7 @@ def mean(
     name="nansum",
     node_name="NansumBackward0",
 )
-def nan_summed(x, *, dims, shape, dtype):
+def nan_summed(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Sum over dims with NaN counted as zero."""
     return reduce_floats(kernels.reduce.NANSUM, x, dims, shape, dtype) if x.size else np.zeros(shape, dtype)
 
@@ -266,7 +266,7 @@ def _log_sum_exp_rule(g: Any, x: Any, out: Any, dims: Any) -> Any:
 
 
 @reduce_op(x=_log_sum_exp_rule, name="logsumexp", node_name="LogsumexpBackward0")
-def log_sum_exp(x, *, dims, shape):
+def log_sum_exp(x: Any, *, dims: Any, shape: Any) -> Any:
     """log of the sum of exp(x) over dims."""
     if not x.size:
         return np.full(shape, -math.inf, x.dtype)
@@ -319,7 +319,7 @@ def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
 
 
 @reduce_op(x=_norm_rule, name="linalg_vector_norm", node_name="LinalgVectorNormBackward0")
-def norm_over(x, *, ord, dims, shape):
+def norm_over(x: Any, *, ord: Any, dims: Any, shape: Any) -> Any:
     """(sum of |x|^ord)^(1/ord) over dims, with its limits for 0 and the infinities."""
     reduce = kernels.reduce
     if not x.size:
@@ -383,19 +383,19 @@ def vector_norm(
 
 
 @reduce_op(name="count_nonzero", node_name="CountNonzeroBackward0")
-def nonzeros(x, *, dims, shape):
+def nonzeros(x: Any, *, dims: Any, shape: Any) -> Any:
     """How many elements are not zero."""
     return np.asarray(np.count_nonzero(x, axis=dims) if x.ndim else x != 0).astype(np.int64).reshape(shape)
 
 
 @reduce_op(name="all", node_name="AllBackward0")
-def every(x, *, dims, shape, dtype):
+def every(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Whether all elements are nonzero."""
     return np.asarray(np.all(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
 
 
 @reduce_op(name="any", node_name="AnyBackward0")
-def some(x, *, dims, shape, dtype):
+def some(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Whether some element is nonzero."""
     return np.asarray(np.any(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
 

@@ -125,7 +125,7 @@ def _parts(x: np.ndarray, dim: int) -> tuple[np.ndarray, int, int]:
     name="upsample",
     node_name="UpsampleBackward0",
 )
-def resampled(x, *, dim, taps):
+def resampled(x: Any, *, dim: Any, taps: Any) -> Any:
     """Weighted sums of a few elements along a dimension."""
     source, outer, inner = _parts(x, dim)
     out = np.empty((*x.shape[:dim], taps.out, *x.shape[dim + 1 :]), source.dtype)
@@ -141,7 +141,7 @@ def resampled(x, *, dim, taps):
     name="upsample_backward",
     node_name="UpsampleBackwardBackward0",
 )
-def resampled_back(g, *, dim, taps):
+def resampled_back(g: Any, *, dim: Any, taps: Any) -> Any:
     """The transpose of resampled."""
     source, outer, inner = _parts(g, dim)
     out = np.zeros((*g.shape[:dim], taps.size, *g.shape[dim + 1 :]), source.dtype)

@@ -47,7 +47,7 @@ def _scan(scan: Any, arrays: tuple[np.ndarray, ...], dim: int, reverse: bool) ->
 
 
 @kernel_op(x=lambda g, dim, reverse: summed_up(g, dim=dim, reverse=not reverse), name="cumsum")
-def summed_up(x, *, dim, reverse):
+def summed_up(x: Any, *, dim: Any, reverse: Any) -> Any:
     """Sums of what comes up to each place; from the end with ``reverse``."""
     if x.dtype.kind != "f":
         return np.cumsum(x, axis=dim if x.ndim else None, dtype=x.dtype).reshape(x.shape)
@@ -55,7 +55,7 @@ def summed_up(x, *, dim, reverse):
 
 
 @kernel_op(x=lambda g, dim, by: moved(g, dim=dim, by=-by), name="shift")
-def moved(x, *, dim, by):
+def moved(x: Any, *, dim: Any, by: Any) -> Any:
     """Every element ``by`` places further along a dimension; zeros move in."""
     out = np.zeros(x.shape, x.dtype)
     if x.ndim and abs(by) < x.shape[dim]:
@@ -72,7 +72,7 @@ def _recurrence_rule(g: Any, a: Any, out: Any, dim: int, reverse: bool) -> tuple
 
 
 @kernel_op(all=_recurrence_rule, name="linear_recurrence")
-def recurrence(a, b, *, dim, reverse):
+def recurrence(a: Any, b: Any, *, dim: Any, reverse: Any) -> Any:
     """out[k] = b[k] + a[k] * out[k-1] along a dimension (k+1 with ``reverse``)."""
     return _scan(kernels.scan.LINEAR, (a, b), dim, reverse)
 
@@ -85,7 +85,7 @@ def _product_rule(g: Any, x: Any, out: Any, dim: int) -> Any:
 
 
 @kernel_op(x=_product_rule, name="cumprod")
-def multiplied_up(x, *, dim):
+def multiplied_up(x: Any, *, dim: Any) -> Any:
     """Products of what comes up to each place."""
     if x.dtype.kind != "f":
         return np.cumprod(x, axis=dim if x.ndim else None, dtype=x.dtype).reshape(x.shape)
@@ -111,7 +111,7 @@ def _log_sum_exp_rule(g: Any, x: Any, out: Any, dim: int) -> Any:
 
 
 @kernel_op(x=_log_sum_exp_rule, name="logcumsumexp")
-def log_summed_up(x, *, dim):
+def log_summed_up(x: Any, *, dim: Any) -> Any:
     """Logarithms of the sums of the exponentials up to each place."""
     return _scan(kernels.scan.LOG_SUM_EXP, (x,), dim, False)
 
@@ -129,13 +129,13 @@ def _extremes_rule(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
 
 
 @kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummax")
-def largest_so_far(x, *, dim):
+def largest_so_far(x: Any, *, dim: Any) -> Any:
     """The largest element up to each place, and where it is."""
     return _extremes("max", x, dim)
 
 
 @kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummin")
-def smallest_so_far(x, *, dim):
+def smallest_so_far(x: Any, *, dim: Any) -> Any:
     """The smallest element up to each place, and where it is."""
     return _extremes("min", x, dim)
 

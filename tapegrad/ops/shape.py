@@ -20,12 +20,51 @@ from ..tape import Value
 from .dims import resolve_shape, shape_args, wrap_dim, wrap_dims
 
 __all__ = [
-    "reshape", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "permute", "transpose", "adjoint",
-    "movedim", "broadcast_to", "broadcast_shapes", "broadcast_tensors", "select", "narrow", "diagonal",
-    "unbind", "split", "split_with_sizes", "chunk", "tensor_split", "clone", "cat", "stack", "hstack",
-    "vstack", "dstack", "column_stack", "atleast_1d", "atleast_2d", "atleast_3d", "flip", "fliplr", "flipud",
-    "roll", "rot90", "tile", "meshgrid", "swapaxes", "swapdims", "moveaxis", "concat", "concatenate",
-    "row_stack", "t",
+    "adjoint",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "broadcast_to",
+    "cat",
+    "chunk",
+    "clone",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "diagonal",
+    "dstack",
+    "flatten",
+    "flip",
+    "fliplr",
+    "flipud",
+    "hstack",
+    "meshgrid",
+    "moveaxis",
+    "movedim",
+    "narrow",
+    "permute",
+    "ravel",
+    "reshape",
+    "roll",
+    "rot90",
+    "row_stack",
+    "select",
+    "split",
+    "split_with_sizes",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "tensor_split",
+    "tile",
+    "transpose",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "vstack",
 ]  # fmt: skip
 
 # -- writing through views: the mechanism --------------------------------------------------------
@@ -38,7 +77,7 @@ def _through(array: np.ndarray, steps: Any) -> np.ndarray:
 
 
 @kernel_op(g=lambda g, steps: read_view(g, steps), name="place", node_name="PlaceBackward0")
-def place(g, *, shape, steps):
+def place(g: Any, *, shape: Any, steps: Any) -> Any:
     """Zeros of a shape, with ``g`` written through the view that ``steps`` describe."""
     out = np.zeros(shape, g.dtype)
     _through(out, steps)[...] = g
@@ -51,7 +90,7 @@ def place(g, *, shape, steps):
     name="copy_slices",
     node_name="CopySlices",
 )
-def write_view(base, value, *, steps):
+def write_view(base: Any, value: Any, *, steps: Any) -> Any:
     """A copy of ``base`` with ``value`` written through the view that ``steps`` describe."""
     out = base.copy()
     _through(out, steps)[...] = value
@@ -80,25 +119,25 @@ _PARTS: dict[str, Any] = {}
 
 
 @view_op(lambda g, x_shape: reshape(g, x_shape), node_name="ViewBackward0")
-def as_view(x, *, shape):
+def as_view(x: Any, *, shape: Any) -> Any:
     """The same elements in another shape; ValueError if that needs a copy."""
     return x.reshape(shape, copy=False)
 
 
 @view_op(lambda g, dims: permute(g, _inverse(dims)), node_name="PermuteBackward0")
-def as_permuted(x, *, dims):
+def as_permuted(x: Any, *, dims: Any) -> Any:
     """Dimensions in another order."""
     return x.transpose(dims)
 
 
 @view_op(lambda g, dims: permute(g, _inverse(dims)), node_name="TransposeBackward0")
-def as_transposed(x, *, dims):
+def as_transposed(x: Any, *, dims: Any) -> Any:
     """Two dimensions exchanged."""
     return x.transpose(dims)
 
 
 @view_op(lambda g: g, node_name="ExpandBackward0")  # the replay sums over what was broadcast
-def as_expanded(x, *, shape):
+def as_expanded(x: Any, *, shape: Any) -> Any:
     """Broadcast to a shape without copying."""
     lead = len(shape) - x.ndim
     strides = [0] * lead + [
@@ -108,19 +147,19 @@ def as_expanded(x, *, shape):
 
 
 @view_op(_part("slice", "key"), node_name="SliceBackward0")
-def as_indexed(x, *, key):
+def as_indexed(x: Any, *, key: Any) -> Any:
     """Basic indexing: ints, slices, None and Ellipsis."""
     return x[(*key, ...)] if Ellipsis not in key else x[key]  # with ... NumPy gives a 0-d view, not a number
 
 
 @view_op(_part("select", "dim", "index"), node_name="SelectBackward0")
-def as_selected(x, *, dim, index):
+def as_selected(x: Any, *, dim: Any, index: Any) -> Any:
     """One index of a dimension, which goes away."""
     return x[(*[slice(None)] * dim, index, ...)]
 
 
 @view_op(_part("diagonal", "offset", "dim1", "dim2"), node_name="DiagonalBackward0")
-def as_diagonal(x, *, offset, dim1, dim2):
+def as_diagonal(x: Any, *, offset: Any, dim1: Any, dim2: Any) -> Any:
     """A diagonal of two dimensions, as the last dimension."""
     n1, n2 = x.shape[dim1], x.shape[dim2]
     s1, s2 = x.strides[dim1], x.strides[dim2]
@@ -139,7 +178,7 @@ def as_diagonal(x, *, offset, dim1, dim2):
     lambda g, x_shape, dim, size, step: fold_windows(g, shape=x_shape, dim=dim, size=size, step=step),
     node_name="UnfoldBackward0",
 )
-def as_windows(x, *, dim, size, step):
+def as_windows(x: Any, *, dim: Any, size: Any, step: Any) -> Any:
     """All windows of ``size`` along a dimension, as a new last dimension."""
     count = (x.shape[dim] - size) // step + 1
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
@@ -148,7 +187,7 @@ def as_windows(x, *, dim, size, step):
 
 
 @kernel_op(g=lambda g, dim, size, step: as_windows(g, dim=dim, size=size, step=step), name="fold_windows")
-def fold_windows(g, *, shape, dim, size, step):
+def fold_windows(g: Any, *, shape: Any, dim: Any, size: Any, step: Any) -> Any:
     """The sum of overlapping windows at their places."""
     out = np.zeros(shape, g.dtype)
     moved = np.moveaxis(out, dim, -1)
@@ -313,7 +352,9 @@ def mT(input: Any) -> Any:
     """The last two dimensions exchanged."""
     rank = input._array.ndim
     if rank < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor."
+        )
     return transpose(input, -2, -1)
 
 
@@ -357,7 +398,9 @@ def expand(input: Any, *sizes: Any) -> Any:
         have = shape[d - lead] if d >= lead else None
         if n == -1:
             if have is None:
-                raise RuntimeError(f"expand: the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}")
+                raise RuntimeError(
+                    f"expand: the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+                )
             n = have
         elif have is not None and have not in (1, n):
             raise RuntimeError(
@@ -385,7 +428,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
     try:
         return np.broadcast_shapes(*[s if isinstance(s, int) else tuple(s) for s in shapes])
     except ValueError:
-        raise RuntimeError(f"shape mismatch: objects cannot be broadcast to a single shape: {shapes}") from None
+        raise RuntimeError(
+            f"shape mismatch: objects cannot be broadcast to a single shape: {shapes}"
+        ) from None
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
@@ -403,7 +448,9 @@ def select(input: Any, dim: int, index: int) -> Any:
     d = wrap_dim(dim, len(shape))
     n = shape[d]
     if not -n <= index < n:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}"
+        )
     return as_selected(input, dim=d, index=int(index) + n if index < 0 else int(index))
 
 
@@ -451,13 +498,13 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
 
 
 @views_op(lambda gs, dim: stack(gs, dim), node_name="UnbindBackward0")
-def unbind_views(x, *, dim):
+def unbind_views(x: Any, *, dim: Any) -> Any:
     """One view per index of a dimension."""
     return [(as_selected, {"dim": dim, "index": j}) for j in range(x.shape[dim])]
 
 
 @views_op(lambda gs, dim: cat(gs, dim), node_name="SplitBackward0")
-def split_views(x, *, dim, bounds):
+def split_views(x: Any, *, dim: Any, bounds: Any) -> Any:
     """One view per pair of neighbouring bounds."""
     lead = [slice(None)] * dim
     return [(as_indexed, {"key": (*lead, slice(a, b))}) for a, b in zip(bounds, bounds[1:], strict=False)]
@@ -481,7 +528,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
     d, size = wrap_dim(dim, len(shape)), int(split_size_or_sections)
     n = shape[d]
     if size < 0 or (size == 0 and n):
-        raise RuntimeError(f"split expects split_size be non-negative (and 0 only for an empty dimension), but got split_size={size}")
+        raise RuntimeError(
+            f"split expects split_size be non-negative (and 0 only for an empty dimension), but got split_size={size}"
+        )
     if not n:
         return split_views(tensor, dim=d, bounds=(0, 0))
     return split_views(tensor, dim=d, bounds=(*range(0, n, size), n))
@@ -522,7 +571,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     """Views cut at the given indices, or into as many nearly equal parts."""
     shape = input._array.shape
     if not shape:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     d = wrap_dim(dim, len(shape))
     n = shape[d]
     if isinstance(indices_or_sections, Value):
@@ -535,7 +586,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         return split_with_sizes(input, sizes, d)
     cuts = [0, *indices_or_sections, n]
     return tuple(
-        as_indexed(input, key=(*[slice(None)] * d, slice(a, b) if a <= (b if b >= 0 else b + n) else slice(a, a)))
+        as_indexed(
+            input, key=(*[slice(None)] * d, slice(a, b) if a <= (b if b >= 0 else b + n) else slice(a, a))
+        )
         for a, b in zip(cuts, cuts[1:], strict=False)
     )
 
@@ -544,7 +597,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
 
 
 @kernel_op(x=lambda g: g, node_name="CloneBackward0", name="clone")
-def copied(x):
+def copied(x: Any) -> Any:
     """A copy, contiguous."""
     return x.copy(order="C")
 
@@ -562,7 +615,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
 
 @kernel_op(xs=lambda gs, xs_shape, dim: _uncat(gs[0], xs_shape, dim), node_name="CatBackward0", name="cat")
-def joined(*xs, dim, dtype):
+def joined(*xs: Any, dim: Any, dtype: Any) -> Any:
     """Arrays one after the other along a dimension."""
     return np.concatenate(xs, axis=dim, dtype=dtype)
 
@@ -585,7 +638,9 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     for j, x in enumerate(full):
         shape = x._array.shape
         if len(shape) != rank:
-            raise RuntimeError(f"cat: Tensors must have same number of dimensions: got {rank} and {len(shape)}")
+            raise RuntimeError(
+                f"cat: Tensors must have same number of dimensions: got {rank} and {len(shape)}"
+            )
         if any(a != b for k, (a, b) in enumerate(zip(first, shape, strict=True)) if k != d):
             raise RuntimeError(
                 f"cat: Sizes of tensors must match except in dimension {d}. Expected {list(first)} but got {list(shape)} "
@@ -600,10 +655,14 @@ concat = concatenate = cat
 
 def _tensor_list(tensors: Any, name: str) -> list[Any]:
     if not isinstance(tensors, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+        )
     for j, x in enumerate(tensors):
         if not isinstance(x, Value):
-            raise TypeError(f"{name}(): expected Tensor as element {j} in argument 0, but got {type(x).__name__}")
+            raise TypeError(
+                f"{name}(): expected Tensor as element {j} in argument 0, but got {type(x).__name__}"
+            )
     if not tensors:
         raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
     return list(tensors)
@@ -615,7 +674,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     first = items[0]._array.shape
     for j, x in enumerate(items):
         if x._array.shape != first:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x._array.shape)} at entry {j}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x._array.shape)} at entry {j}"
+            )
     d = wrap_dim(dim, len(first) + 1)
     return cat([unsqueeze(x, d) for x in items], d, out=out)
 
@@ -661,7 +722,8 @@ def atleast_1d(*tensors: Any) -> Any:
 def atleast_2d(*tensors: Any) -> Any:
     """Each tensor with at least two dimensions, new ones in front."""
     return _at_least(
-        tensors, lambda x: x if x._array.ndim >= 2 else (reshape(x, (1, 1)) if not x._array.ndim else unsqueeze(x, 0))
+        tensors,
+        lambda x: x if x._array.ndim >= 2 else (reshape(x, (1, 1)) if not x._array.ndim else unsqueeze(x, 0)),
     )
 
 
@@ -680,7 +742,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 
 @kernel_op(x=lambda g, dims: flipped(g, dims=dims), node_name="FlipBackward0", name="flip")
-def flipped(x, *, dims):
+def flipped(x: Any, *, dims: Any) -> Any:
     """The order along dimensions reversed."""
     return np.ascontiguousarray(np.flip(x, dims))
 
@@ -709,9 +771,11 @@ def flipud(input: Any) -> Any:
 
 
 @kernel_op(
-    x=lambda g, shifts, dims: rolled(g, shifts=tuple(-s for s in shifts), dims=dims), node_name="RollBackward0", name="roll"
+    x=lambda g, shifts, dims: rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
+    node_name="RollBackward0",
+    name="roll",
 )
-def rolled(x, *, shifts, dims):
+def rolled(x: Any, *, shifts: Any, dims: Any) -> Any:
     """Elements moved round along dimensions."""
     return np.roll(x, shifts, dims)
 
@@ -753,7 +817,9 @@ def repeat(input: Any, *repeats: Any) -> Any:
     shape = input._array.shape
     lead = len(times) - len(shape)
     if lead < 0:
-        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
     if any(r < 0 for r in times):
         raise RuntimeError(f"repeat: trying to create a tensor with a negative dimension: {list(times)}")
     shape = (1,) * lead + shape
@@ -776,7 +842,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     items = list(items)
     for x in items:
         if x._array.ndim > 1:
-            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of rank {x._array.ndim}")
+            raise RuntimeError(
+                f"meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of rank {x._array.ndim}"
+            )
     swap = indexing == "xy" and len(items) >= 2
     if swap:
         items[0], items[1] = items[1], items[0]
@@ -801,7 +869,13 @@ class ShapeMethods:
     movedim, moveaxis, adjoint = movedim, movedim, adjoint
     expand, expand_as, broadcast_to = expand, expand_as, broadcast_to
     select, narrow, diagonal, unfold = select, narrow, diagonal, unfold
-    unbind, split, split_with_sizes, chunk, tensor_split = unbind, split, split_with_sizes, chunk, tensor_split
+    unbind, split, split_with_sizes, chunk, tensor_split = (
+        unbind,
+        split,
+        split_with_sizes,
+        chunk,
+        tensor_split,
+    )
     clone, contiguous = clone, contiguous
     flip, fliplr, flipud, roll, rot90 = flip, fliplr, flipud, roll, rot90
     repeat, tile = repeat, tile

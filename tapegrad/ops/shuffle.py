@@ -92,7 +92,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 
 
 @direct_op(input=lambda g, windows: folded(g, windows=windows), name="im2col", node_name="Im2ColBackward0")
-def unfolded(input, *, windows):
+def unfolded(input: Any, *, windows: Any) -> Any:
     """(N, C, H, W) to (N, C * taps, blocks)."""
     source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
     images, channels = input.shape[:2]
@@ -103,7 +103,7 @@ def unfolded(input, *, windows):
 
 
 @direct_op(input=lambda g, windows: unfolded(g, windows=windows), name="col2im", node_name="Col2ImBackward0")
-def folded(input, *, windows):
+def folded(input: Any, *, windows: Any) -> Any:
     """(N, C * taps, blocks) added up into (N, C, H, W)."""
     source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
     images, height = input.shape[:2]

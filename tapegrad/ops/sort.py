@@ -19,7 +19,9 @@ from .out import into
 __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
 
 
-_SHORT = 128  # lanes up to this length are sorted to find a rank, so that of equal elements the first is named
+_SHORT = (
+    128  # lanes up to this length are sorted to find a rank, so that of equal elements the first is named
+)
 
 
 def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
@@ -40,20 +42,20 @@ def _places_rule(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
 
 
 @kernel_op(x=_places_rule, outputs=("values", "indices"), name="sort")
-def sorted_along(x, *, dim, descending):
+def sorted_along(x: Any, *, dim: Any, descending: Any) -> Any:
     """The elements in order along a dimension, and where they were."""
     indices = _order(x, dim, descending)
     return taken_along(x, indices, dim), indices
 
 
 @kernel_op(name="argsort")
-def order_along(x, *, dim, descending):
+def order_along(x: Any, *, dim: Any, descending: Any) -> Any:
     """The indices that sort along a dimension."""
     return _order(x, dim, descending)
 
 
 @kernel_op(x=_places_rule, outputs=("values", "indices"), name="topk")
-def top_along(x, *, k, dim, largest):
+def top_along(x: Any, *, k: Any, dim: Any, largest: Any) -> Any:
     """The k largest (or smallest) elements along a dimension in order, and where they were."""
     if not x.ndim:
         return x.copy(), np.zeros((), np.int64)
@@ -139,7 +141,7 @@ _PAIR = ("values", "indices")
 
 
 @kernel_op(x=back_to_place, outputs=_PAIR, name="kthvalue")
-def ranked_along(x, *, k, dim, shape):
+def ranked_along(x: Any, *, k: Any, dim: Any, shape: Any) -> Any:
     """The k-th smallest element along a dimension, and its index."""
     return _ranked(x, dim, k - 1, shape)
 
@@ -170,7 +172,7 @@ nanmedian_of = KernelOp(_median_of(True), _SHARED, ("out",), {}, "NanmedianBackw
 
 
 @kernel_op(x=back_to_place, outputs=_PAIR, name="mode")
-def mode_along(x, *, dim, shape):
+def mode_along(x: Any, *, dim: Any, shape: Any) -> Any:
     """The smallest of the most frequent elements along a dimension, and the last place where it is."""
     if not x.ndim:
         return x.copy(), np.zeros((), np.int64)

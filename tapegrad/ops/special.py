@@ -38,7 +38,7 @@ def _logit_rule(g: Any, input: Any, eps: Any) -> Any:
 
 
 @elementwise(kind="float", input=_logit_rule, name="logit", node_name="LogitBackward0")
-def log_odds(input, *, eps):
+def log_odds(input: Any, *, eps: Any) -> Any:
     """log(input / (1 - input)), with input kept within [eps, 1 - eps] if eps is not negative."""
     low = select(input < eps, eps, input)
     z = select(eps < 0, input, select(low > 1 - eps, 1 - eps, low))
@@ -56,7 +56,7 @@ def _sinc_rule(g: Any, input: Any, out: Any) -> Any:
 
 
 @elementwise(kind="float", input=_sinc_rule)
-def sinc(input):
+def sinc(input: Any) -> Any:
     """sin(pi input) / (pi input), 1 at 0."""
     t = input * math.pi
     return select(input == 0, 1, _sin(t) / t)
@@ -72,7 +72,7 @@ def _over(out: Any, input: Any) -> Any:
 
 
 @elementwise(kind="float", input=lambda g, input: g * i1(input))
-def i0(input):
+def i0(input: Any) -> Any:
     """Modified Bessel function of the first kind, order 0."""
     return _i0(input)
 
@@ -82,7 +82,7 @@ def i0(input):
     input=lambda g, input, out: g * (i0(input) - _over(out, input)),
     node_name="SpecialI1Backward0",
 )
-def i1(input):
+def i1(input: Any) -> Any:
     """Modified Bessel function of the first kind, order 1."""
     return _i1(input)
 
@@ -92,7 +92,7 @@ def i1(input):
     input=lambda g, input, out: g * (i1e(input) - sign(input) * out),
     node_name="SpecialI0EBackward0",
 )
-def i0e(input):
+def i0e(input: Any) -> Any:
     """exp(-|input|) i0(input)."""
     return _i0e(input)
 
@@ -102,7 +102,7 @@ def i0e(input):
     input=lambda g, input, out: g * (i0e(input) - (sign(input) * out + _over(out, input))),
     node_name="SpecialI1EBackward0",
 )
-def i1e(input):
+def i1e(input: Any) -> Any:
     """exp(-|input|) i1(input)."""
     return _i1e(input)
 
@@ -111,7 +111,7 @@ def i1e(input):
 
 
 @elementwise(kind="float", input=lambda g, input: -g * (log(input) + 1), node_name="SpecialEntrBackward0")
-def entr(input):
+def entr(input: Any) -> Any:
     """-input log(input); 0 at 0, -inf below."""
     return select(input > 0, -input * _log(input), select(input == 0, 0, select(input < 0, -math.inf, input)))
 
@@ -121,7 +121,7 @@ def entr(input):
     input=lambda g, input, out: g * (input * out * 2 - 2 / math.sqrt(math.pi)),
     node_name="SpecialErfcxBackward0",
 )
-def erfcx(input):
+def erfcx(input: Any) -> Any:
     """exp(input**2) erfc(input)."""
     return _erfcx(input)
 
@@ -129,7 +129,7 @@ def erfcx(input):
 @elementwise(
     kind="float", input=lambda g, input: g * (exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 )
-def ndtr(input):
+def ndtr(input: Any) -> Any:
     """The normal distribution function."""
     return _erfc(input * -math.sqrt(0.5)) * 0.5
 
@@ -139,7 +139,7 @@ def ndtr(input):
     input=lambda g, input: g * (math.sqrt(2 / math.pi) / erfcx(input * -math.sqrt(0.5))),
     node_name="SpecialLogNdtrBackward0",
 )
-def log_ndtr(input):
+def log_ndtr(input: Any) -> Any:
     """The logarithm of the normal distribution function, accurate far out."""
     return _log_ndtr(input)
 
@@ -149,7 +149,7 @@ def log_ndtr(input):
     input=lambda g, out: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
     node_name="SpecialNdtriBackward0",
 )
-def ndtri(input):
+def ndtri(input: Any) -> Any:
     """The inverse of ndtr."""
     return _ndtri(input)
 
@@ -193,13 +193,13 @@ def _by_scipy(name: str, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 @kernel_op(input=_no_slope, other=_gamma_slope, name="igamma")
-def lower_gamma(input, other):
+def lower_gamma(input: Any, other: Any) -> Any:
     """The regularized lower incomplete gamma function."""
     return _by_scipy("gammainc", input, other)
 
 
 @kernel_op(input=_no_slope, other=lambda g, input, other: _gamma_slope(-g, input, other), name="igammac")
-def upper_gamma(input, other):
+def upper_gamma(input: Any, other: Any) -> Any:
     """The regularized upper incomplete gamma function."""
     return _by_scipy("gammaincc", input, other)
 
@@ -210,7 +210,7 @@ def upper_gamma(input, other):
     name="zeta",
     node_name="SpecialZetaBackward0",
 )
-def hurwitz(input, other):
+def hurwitz(input: Any, other: Any) -> Any:
     """Hurwitz' zeta function."""
     return _by_scipy("zeta", input, other)
 

@@ -15,7 +15,9 @@ from ..random import get_rng_state, set_rng_state
 class _Block:
     """One checkpointed call: what it takes to run it again, and what the second run saved."""
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], preserve_rng: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], preserve_rng: bool
+    ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -76,13 +78,17 @@ def checkpoint(
     if context_fn is not None:
         raise RuntimeError("checkpoint: context_fn is not supported")
     if use_reentrant is None:
-        warnings.warn("checkpoint: pass use_reentrant=False explicitly, as PyTorch asks for", UserWarning, stacklevel=2)
+        warnings.warn(
+            "checkpoint: pass use_reentrant=False explicitly, as PyTorch asks for", UserWarning, stacklevel=2
+        )
     block = _Block(function, args, kwargs, preserve_rng_state)
     with saved_tensors_hooks(block.pack, block.unpack):
         return function(*args, **kwargs)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = False, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = False, **kwargs: Any
+) -> Any:
     """A sequence of modules run in ``segments`` checkpointed parts (the last one plainly)."""
     parts: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = max(1, len(parts) // segments)

@@ -37,7 +37,10 @@ PROGRAM = (
     print(len(compiled))
 """
 )
-SMALL = HEAD + "    n = tg.arange(4); x = n * 0.5; print((n * n).tolist(), (x * x).tolist(), (-x).tolist()); print(len(compiled))"
+SMALL = (
+    HEAD
+    + "    n = tg.arange(4); x = n * 0.5; print((n * n).tolist(), (x * x).tolist(), (-x).tolist()); print(len(compiled))"
+)
 SMALL_RESULT = "[0, 1, 4, 9] [0.0, 0.25, 1.0, 2.25] [-0.0, -0.5, -1.0, -1.5]"
 RESULT = "494616 4.9462 [1, 4, 9, 16] [0.5, 1.5, 3.0, 5.0]"
 

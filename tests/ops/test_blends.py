@@ -193,7 +193,9 @@ def test_far_out_and_at_the_edges() -> None:
     p = np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 0.9, 1 - 1e-12, 1.0])
     np.testing.assert_allclose(tg.special.ndtri(tg.from_numpy(p)).numpy(), sp.ndtri(p), rtol=1e-13)
     for n in (0, 1, 2, 5):
-        np.testing.assert_allclose(tg.polygamma(n, tg.from_numpy(p[1:] + 1)).numpy(), sp.polygamma(n, p[1:] + 1), rtol=1e-12)
+        np.testing.assert_allclose(
+            tg.polygamma(n, tg.from_numpy(p[1:] + 1)).numpy(), sp.polygamma(n, p[1:] + 1), rtol=1e-12
+        )
     assert tg.special.entr(tg.tensor([0.0, -1.0])).tolist() == [0, -INF]
     assert tg.sinc(tg.tensor([0, 1])).tolist() == pytest.approx([1, 0], abs=1e-6)
 
@@ -203,7 +205,10 @@ def test_gamma_functions_of_two_arguments() -> None:
     s, t = tg.from_numpy(a), tg.from_numpy(x).requires_grad_()
     np.testing.assert_allclose(tg.special.gammainc(s, t).detach().numpy(), sp.gammainc(a, x))
     np.testing.assert_allclose(tg.special.zeta(s + 1, t).detach().numpy(), sp.zeta(a + 1, x))
-    np.testing.assert_allclose(tg.mvlgamma(s + 3, 3).numpy(), sp.multigammaln(a[0] + 3, 3) * 0 + [sp.multigammaln(v + 3, 3) for v in a])
+    np.testing.assert_allclose(
+        tg.mvlgamma(s + 3, 3).numpy(),
+        sp.multigammaln(a[0] + 3, 3) * 0 + [sp.multigammaln(v + 3, 3) for v in a],
+    )
     for function in (tg.special.gammainc, tg.special.gammaincc, lambda b, y: tg.special.zeta(b + 1, y)):
         assert gradcheck(lambda y, f=function: f(s, y), [t])
         assert gradgradcheck(lambda y, f=function: f(s, y), [t])

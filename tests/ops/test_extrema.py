@@ -61,7 +61,9 @@ def test_places_in_every_layout(dtype: str) -> None:
         t = tg.from_numpy(array)
         for dim in range(3):
             np.testing.assert_array_equal(t.argmax(dim).numpy(), x.argmax(dim))
-            np.testing.assert_array_equal(t.argmin(dim, keepdim=True).numpy(), np.expand_dims(x.argmin(dim), dim))
+            np.testing.assert_array_equal(
+                t.argmin(dim, keepdim=True).numpy(), np.expand_dims(x.argmin(dim), dim)
+            )
             np.testing.assert_array_equal(t.max(dim).values.numpy(), x.max(dim))
         assert t.argmax().item() == x.argmax()
         assert t.argmin(keepdim=True).shape == (1, 1, 1)

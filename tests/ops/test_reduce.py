@@ -22,12 +22,24 @@ REDUCTIONS = {
     "amin": (tg.amin, np.min),
     "var": (lambda x, d, k: tg.var(x, d, keepdim=k, correction=0), np.var),
     "std": (lambda x, d, k: tg.std(x, d, keepdim=k, correction=0), np.std),
-    "norm": (lambda x, d, k: tg.norm(x, 2, d, k), lambda x, axis, keepdims: np.sqrt((x * x).sum(axis, keepdims=keepdims))),
-    "l1": (lambda x, d, k: tg.norm(x, 1, d, k), lambda x, axis, keepdims: np.abs(x).sum(axis, keepdims=keepdims)),
-    "l3": (lambda x, d, k: tg.norm(x, 3, d, k), lambda x, axis, keepdims: (np.abs(x) ** 3).sum(axis, keepdims=keepdims) ** (1 / 3)),
+    "norm": (
+        lambda x, d, k: tg.norm(x, 2, d, k),
+        lambda x, axis, keepdims: np.sqrt((x * x).sum(axis, keepdims=keepdims)),
+    ),
+    "l1": (
+        lambda x, d, k: tg.norm(x, 1, d, k),
+        lambda x, axis, keepdims: np.abs(x).sum(axis, keepdims=keepdims),
+    ),
+    "l3": (
+        lambda x, d, k: tg.norm(x, 3, d, k),
+        lambda x, axis, keepdims: (np.abs(x) ** 3).sum(axis, keepdims=keepdims) ** (1 / 3),
+    ),
     "logsumexp": (tg.logsumexp, lambda x, axis, keepdims: np.log(np.exp(x).sum(axis, keepdims=keepdims))),
     "nansum": (tg.nansum, np.nansum),
-    "count_nonzero": (lambda x, d, k: tg.count_nonzero(x, d), lambda x, axis, keepdims: np.count_nonzero(x, axis)),
+    "count_nonzero": (
+        lambda x, d, k: tg.count_nonzero(x, d),
+        lambda x, axis, keepdims: np.count_nonzero(x, axis),
+    ),
     "all": (tg.all, np.all),
     "any": (tg.any, np.any),
 }
@@ -72,7 +84,9 @@ def test_gradients_to_second_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sizes", [(1, 300_000, 1), (3, 140_000, 1), (1, 5_000, 40), (2, 9_000, 3), (700, 90, 1), (5, 31, 600)])
+@pytest.mark.parametrize(
+    "sizes", [(1, 300_000, 1), (3, 140_000, 1), (1, 5_000, 40), (2, 9_000, 3), (700, 90, 1), (5, 31, 600)]
+)
 def test_large_arrays_are_accurate(sizes: tuple[int, int, int], dtype: str) -> None:
     """Chunks, tiles, folded rows and what is left over of them."""
     x = (RANDOM.standard_normal(sizes) + 3).astype(dtype)
@@ -106,7 +120,9 @@ def test_results_do_not_depend_on_threads() -> None:
 def test_variance_far_from_zero_is_stable() -> None:
     x = (RANDOM.standard_normal((4, 5000)) * 1e-3 + 1000).astype("float32")
     for array, dim in ((x, 1), (np.ascontiguousarray(x.T), 0)):
-        np.testing.assert_allclose(tg.from_numpy(array).var(dim).numpy(), x.astype("float64").var(1, ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(
+            tg.from_numpy(array).var(dim).numpy(), x.astype("float64").var(1, ddof=1), rtol=1e-5
+        )
 
 
 def test_expanded_tensors_are_summed_without_a_copy() -> None:
@@ -277,7 +293,9 @@ def test_covariance_and_correlation() -> None:
     t = tg.from_numpy(x).requires_grad_()
     np.testing.assert_allclose(tg.cov(t).detach().numpy(), np.cov(x))
     got = tg.cov(t, fweights=tg.from_numpy(weights), aweights=tg.from_numpy(weights / 2), correction=0)
-    np.testing.assert_allclose(got.detach().numpy(), np.cov(x, fweights=weights, aweights=weights / 2, ddof=0))
+    np.testing.assert_allclose(
+        got.detach().numpy(), np.cov(x, fweights=weights, aweights=weights / 2, ddof=0)
+    )
     np.testing.assert_allclose(tg.corrcoef(t).detach().numpy(), np.corrcoef(x))
     assert gradcheck(tg.cov, [t])
     assert gradgradcheck(tg.cov, [t])

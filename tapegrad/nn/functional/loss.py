@@ -1,6 +1,6 @@
 """Losses between numbers: elementwise distances and likelihoods."""
 
-# ruff: noqa: A006 - the arguments of a rule are named like the inputs of its op
+
 
 from __future__ import annotations
 
