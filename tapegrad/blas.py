@@ -96,4 +96,4 @@ def threads_for(work: int) -> _OneThread | _AsIs:
 def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """``np.matmul`` of stacks of matrices; NumPy calls BLAS once per matrix, so the size of one decides."""
     with threads_for(a.shape[-1] * a.shape[-2] * b.shape[-1]):
-        return np.matmul(a, b, out=out)  # type: ignore[no-any-return]
+        return np.matmul(a, b, out=out)

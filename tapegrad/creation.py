@@ -45,7 +45,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Like tensor(), but without a copy where none is needed."""
     to = _checked(dtype, device, None, False)
     if isinstance(data, Tensor):
-        return data if to is None else data.to(to)  # type: ignore[no-any-return]
+        return data if to is None else data.to(to)
     if isinstance(data, np.ndarray) and (to is None or to.numpy == data.dtype):
         return from_numpy(data)
     return _finish(interop.to_array(data, to), False)
@@ -149,7 +149,7 @@ def full(
 ) -> Tensor:
     """One value everywhere; its type is that of the value."""
     to = _checked(dtype, device, layout, False)
-    value = fill_value.item() if isinstance(fill_value, Value) else fill_value
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if to is None:
         to = dtypes.of_number(value)
     array = np.empty(_sizes((size,)), to.numpy)
@@ -252,7 +252,7 @@ def arange(
     by = by if step is None else step
     if last is None:
         raise TypeError("arange() needs an end")
-    first, last, by = (v.item() if isinstance(v, Value) else v for v in (first, last, by))
+    first, last, by = (v.item() if isinstance(v, Tensor) else v for v in (first, last, by))
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if (last - first) * by < 0:
@@ -291,7 +291,7 @@ def linspace(
     to = _checked(dtype, device, layout, False) or dtypes.get_default_dtype()
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    first, last = (v.item() if isinstance(v, Value) else v for v in (start, end))
+    first, last = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     array = np.linspace(first, last, steps)
     return _finish(
         (np.trunc(array) if to.category == dtypes.INTEGER else array).astype(to.numpy), requires_grad

@@ -11,7 +11,7 @@ from . import dtypes, fastpath, kernels
 from .elementwise import Elementwise
 
 
-def elementwise(formula: Callable[..., Any] | None = None, /, **rules: Callable[..., Any]) -> Any:
+def elementwise(formula: Callable[..., Any] | None = None, /, **rules: Any) -> Any:
     """Make an operation of a formula for one number.
 
     ::
@@ -57,4 +57,4 @@ def kernel_source(function: Any, dtype: Any = dtypes.float32, *, vjp: bool = Tru
                     char, char * n, kernels.loop.Layout(1, "1" * n, (-1,) * len(back.loop.outputs))
                 )[0]
             )
-    return text
+    return str(text)

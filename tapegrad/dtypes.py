@@ -70,7 +70,7 @@ def get_default_dtype() -> dtype:
     return _default
 
 
-def set_default_dtype(d: dtype) -> None:
+def set_default_dtype(d: Any) -> None:
     """Set the type of floating tensors made from Python numbers."""
     global _default
     if not isinstance(d, dtype) or not d.is_floating_point:

@@ -132,7 +132,7 @@ class Vjp(Short):
         """The first call: write the short way down as a Python function, and take it."""
         self.prepare()
         self.short = _emit_short(self)
-        return self.short(entry, g)  # type: ignore[no-any-return]
+        return self.short(entry, g)
 
     def run(self, entry: Entry, g: np.ndarray) -> list[Any]:
         """Gradients per input as arrays, None where there is none: any layouts, broadcast, of several dtypes."""
@@ -197,7 +197,7 @@ def _emit_short(vjp: Vjp) -> Any:
             return vjp.run(entry, g)
         char = g.dtype.char
         flat[char] = vjp.loop.flat(char, char * (1 + len(vjp.saved) + len(vjp.written)))
-        return vjp.short(entry, g)  # type: ignore[no-any-return]
+        return vjp.short(entry, g)
 
     for j in vjp.targets:
         results[j] = f"out{j}"
@@ -219,7 +219,7 @@ def _emit_short(vjp: Vjp) -> Any:
 
 def _number(saved: Any) -> float:
     """A saved number; one that no rule here needs was not kept, and its value does not matter."""
-    return 0.0 if saved is None else saved  # type: ignore[no-any-return]
+    return 0.0 if saved is None else saved
 
 
 def run_loop(
@@ -268,7 +268,8 @@ class Elementwise(Op):
         node_name: str | None,
         name: str | None,
     ) -> None:
-        inputs, params = [], []
+        inputs: list[str] = []
+        params: list[str] = []
         self.defaults: dict[str, Any] = {}
         for key, p in inspect.signature(formula).parameters.items():
             if key in _MEANT or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -439,7 +440,7 @@ class Elementwise(Op):
                     f"{self.name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}"
                 )
             out._set_array(np.empty(shape, to.numpy))
-        return out._array  # type: ignore[no-any-return]
+        return out._array
 
     # -- in place -------------------------------------------------------------------------------
 
@@ -489,21 +490,21 @@ class Elementwise(Op):
     def _stamp_out(self, entry: Entry, x: Value) -> None:
         if "out" in self.slots and entry.saved[self.slots.index("out")] is not None:
             at = self.slots.index("out")
-            stamps = list(entry.stamps)
+            stamps: list[Any] = list(entry.stamps)
             stamps[2 * at : 2 * at + 2] = x._version, x._version[0]
             entry.stamps = tuple(stamps)
 
     # -- replaying ------------------------------------------------------------------------------
 
-    def vjp(self, entry: Entry, grads: list[Any], needs: tuple[bool, ...], algebra: Algebra) -> Sequence[Any]:
+    def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         if algebra.recorded:
             return super().vjp(entry, grads, needs, algebra)
         g = grads[0]
         if type(entry.params) is Vjp:
             vjp = entry.params
-            return (vjp if vjp.needs == needs else vjp.variant.vjp(needs)).short(entry, g)  # type: ignore[no-any-return]
+            return (vjp if vjp.needs == needs else vjp.variant.vjp(tuple(needs))).short(entry, g)
         pattern = "".join(["a" if self._is_array(entry, j) else "n" for j in range(len(self.inputs))])
-        return self.variant(pattern).vjp(needs).run(entry, g)
+        return self.variant(pattern).vjp(tuple(needs)).run(entry, g)
 
     def _is_array(self, entry: Entry, j: int) -> bool:
         if entry.edges[j] is not None:

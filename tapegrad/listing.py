@@ -101,7 +101,7 @@ def _arrays(entries: Iterable[Entry]) -> dict[int, int]:
     found: dict[int, int] = {}
     for e in entries:
         for _, array in tape.saved_arrays(e):
-            base = array
+            base: Any = array
             while getattr(base, "base", None) is not None and hasattr(base.base, "nbytes"):
                 base = base.base
             found[id(base)] = int(base.nbytes)

@@ -238,7 +238,7 @@ class Op:
         if name == "needs":
             return tuple(needs)
         if name in self.params:
-            return entry.params[name]  # type: ignore[index]
+            return entry.params[name]
         if name in self.residuals and algebra.recorded:
             # Taken for a constant it would give wrong second derivatives: use its definition.
             return self._run(self.residuals[name], value)
@@ -561,7 +561,7 @@ def views_op(
 
 
 def view_op(
-    rule: Callable[..., Any], *, node_name: str | None = None, multiple: bool = False
+    rule: Any, *, node_name: str | None = None, multiple: bool = False
 ) -> Callable[[Callable[..., Any]], ViewOp]:
     """Make a view op of a function from an array to a view of it."""
     return lambda forward: ViewOp(forward, rule, node_name, multiple)

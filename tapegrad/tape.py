@@ -111,6 +111,12 @@ class Value:
         made._view = None
         return made
 
+    def _set_array(self, array: np.ndarray) -> None:
+        """Put another array in this tensor's place."""
+        array = np.asarray(array)
+        self._array = array
+        self._char = array.dtype.char if array.flags.c_contiguous else ""
+
     def _source(self) -> Any:
         """The node that produced this value: Entry, LEAF or None."""
         view = self._view
@@ -171,7 +177,7 @@ class Entry:
     edges: tuple[Any, ...]  # per input: Entry, leaf Value, or None
     indices: tuple[int, ...]  # per input: which output of that entry
     saved: Any  # arrays and numbers by slot (see op.py), or Truncated
-    stamps: tuple[tuple[list[Any], int] | None, ...]  # per slot: version counter and its value when saved
+    stamps: tuple[Any, ...]  # per slot two items: the version counter (or None) and its value when saved
     params: Any  # static parameters by name; of an entry recorded on the short way, its derivative
     shape: tuple[int, ...]  # of the first output
     dtype: np.dtype
@@ -184,7 +190,7 @@ class Entry:
 
     def name(self) -> str:
         """PyTorch's name for the node, e.g. "MulBackward0"."""
-        return self.op.node_name
+        return str(self.op.node_name)
 
     @property
     def meta(self) -> tuple[tuple[tuple[int, ...], np.dtype], ...]:
@@ -278,15 +284,6 @@ class AccumulateGrad:
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad".rpartition("::")[2]
-
-    @property
-    def meta(self) -> tuple[tuple[tuple[int, ...], np.dtype], ...]:
-        """Shape and dtype per output."""
-        return ((self.shape, self.dtype),) if self.several is None else self.several
-
-    def output(self, index: int) -> tuple[tuple[int, ...], np.dtype]:
-        """Shape and dtype of one output."""
-        return (self.shape, self.dtype) if self.several is None else self.several[index]
 
     @property
     def next_functions(self) -> tuple[()]:

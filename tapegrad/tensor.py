@@ -127,12 +127,6 @@ class Tensor(
             made.requires_grad_()
         return made
 
-    def _set_array(self, array: np.ndarray) -> None:
-        """Put another array in this tensor's place."""
-        array = np.asarray(array)
-        self._array = array
-        self._char = array.dtype.char if array.flags.c_contiguous else ""
-
     # -- the graph --------------------------------------------------------------------------------
 
     @property
@@ -600,7 +594,7 @@ class Tensor(
                 f"copy_: The size of tensor a {list(self._array.shape)} must match the size of tensor b {list(src._array.shape)}"
             ) from None
         if np.may_share_memory(src._array, self._array):
-            src = src.clone()
+            src = self._make(src._array.copy()) if src._edge() is None else src.clone()  # type: ignore[attr-defined]
         return kernel_inplace(convert.copied_into, self, src)
 
     def fill_(self, value: Any) -> Any:

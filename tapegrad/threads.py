@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from . import config
 
@@ -14,7 +15,7 @@ def get_num_threads() -> int:
     return config.threads
 
 
-def set_num_threads(n: int) -> None:
+def set_num_threads(n: Any) -> None:
     """Let kernels and BLAS use at most n threads."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")

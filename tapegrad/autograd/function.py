@@ -94,7 +94,7 @@ def saved_values(entry: Entry, ctx: FunctionCtx, recorded: bool) -> tuple[Any, .
             f"Trying to access saved tensors of {entry.op.node_name} after they have been freed by the backward at "
             f"{describe_site(entry.saved.where)}. Specify retain_graph=True in that call."
         )
-    found = []
+    found: list[Any] = []
     for item, kind in zip(entry.saved, ctx._kinds, strict=True):
         if item is None:
             found.append(None)
@@ -138,7 +138,7 @@ class FunctionOp:
         raise AttributeError(f"{self.node_name} saved nothing called {name!r}; see its saved_tensors")
 
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> list[Any]:
-        ctx = entry.params["ctx"]  # type: ignore[index]
+        ctx = entry.params["ctx"]
         given = []
         for (shape, dtype), g in zip(entry.meta, grads, strict=True):
             if g is not None:
@@ -170,7 +170,7 @@ class FunctionOp:
                 raise TypeError(
                     f"function {self.node_name} returned a {type(item).__name__} as gradient {j}; expected a tensor or None"
                 )
-            elif not entry.params["tensors"][j]:  # type: ignore[index]
+            elif not entry.params["tensors"][j]:
                 raise RuntimeError(
                     f"function {self.node_name} returned a gradient different from None at position {j + 1}, "
                     "but the corresponding forward input was not a Variable"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from . import tile
 from .jit import FLAGS, kernel
-from .tile import BROAD, ROWS, TALL, gram, product
 
 
 @kernel
@@ -57,55 +57,58 @@ def deal(x, out, table, start, stop):
 
 
 @kernel
-def pack_rows(w, out, per_group, n, start, stop):
-    """out[tile, k, r] = w[group, tile * ROWS + r, k], zero beyond the group; the range counts all tiles"""
-    tiles = (per_group + ROWS - 1) // ROWS
+def pack_rows(w, out, per_group, n, rows, start, stop):
+    """out[tile, k, r] = w[group, tile * rows + r, k], zero beyond the group; the range counts all tiles"""
+    tiles = (per_group + rows - 1) // rows
     for t in range(start, stop):
         group = t // tiles
-        top = (t - group * tiles) * ROWS
-        for r in range(ROWS):
-            to = t * n * ROWS + r
+        top = (t - group * tiles) * rows
+        for r in range(rows):
+            to = t * n * rows + r
             if top + r < per_group:
                 at = (group * per_group + top + r) * n
                 for k in range(n):
-                    out[to + k * ROWS] = w[at + k]
+                    out[to + k * rows] = w[at + k]
             else:
                 for k in range(n):
-                    out[to + k * ROWS] = 0
+                    out[to + k * rows] = 0
 
 
-@kernel
-def correlate(
-    x, w, bias, out, shifts, runs, parts, n, groups, per_group, count, places, each, cuts, start, stop
-):
-    """out[image, o, t] = bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)]
+def _correlate(height, width):
+    product = tile.product(height, width)
 
-    x has ``each`` elements per image, out ``places``, w is packed by pack_rows. ``runs`` has for each of
-    ``count`` vectors where it begins in x and which ``parts`` of it are results. The range counts (image,
-    cut): the vectors of an image are cut into ``cuts`` pieces.
-    """
-    tiles = (per_group + ROWS - 1) // ROWS
-    x_group = each // groups
-    pairs = (count + 1) // 2
-    for task in range(start, stop):
-        image = task // cuts
-        cut = task - image * cuts
-        for pair in range(pairs * cut // cuts, pairs * (cut + 1) // cuts):
-            s = 6 * pair
-            x0, p0, p1 = runs[s], runs[s + 1], runs[s + 2]
-            x1, p2, p3 = x0, p1, p1
-            if 2 * pair + 1 < count:
-                x1, p2, p3 = runs[s + 3], runs[s + 4], runs[s + 5]
-            for t in range(groups * tiles):
-                group = t // tiles
-                top = (t - group * tiles) * ROWS
-                at = image * each + group * x_group
-                to = (image * groups * per_group + group * per_group + top) * places
-                rows = min(ROWS, per_group - top)
-                product(
-                    w, t * n * ROWS, bias, t * ROWS, x, at + x0, at + x1, shifts, n,
-                    out, to, places, rows, parts, p0, p1, p2, p3,
-                )  # fmt: skip
+    def correlate(
+        x, w, bias, out, shifts, runs, parts, n, groups, per_group, count, places, each, cuts, start, stop
+    ):
+        """out[image, o, t] = bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)]
+
+        x has ``each`` elements per image, out ``places``, w is packed by pack_rows. ``runs`` has for each of
+        ``count`` vectors where it begins in x and which ``parts`` of it are results; it ends in empty ones. The
+        range counts (image, cut): the vectors of an image are cut into ``cuts`` pieces.
+        """
+        tiles = (per_group + height - 1) // height
+        x_group = each // groups
+        blocks = (count + width - 1) // width
+        for task in range(start, stop):
+            image = task // cuts
+            cut = task - image * cuts
+            for group in range(groups):
+                for block in range(blocks * cut // cuts, blocks * (cut + 1) // cuts):
+                    for t in range(tiles):
+                        column = group * tiles + t
+                        product(
+                            w, column * n * height, bias, column * height,
+                            x, image * each + group * x_group, shifts, n,
+                            out, ((image * groups + group) * per_group + t * height) * places, places,
+                            min(height, per_group - t * height), runs, block * width, parts,
+                        )  # fmt: skip
+
+    correlate.__name__ = f"correlate{height}"
+    return kernel(correlate)
+
+
+# By the number of rows of a tile.
+correlate = {height: _correlate(height, width) for height, width in tile.PRODUCTS.items()}
 
 
 @kernel
@@ -132,21 +135,43 @@ def line_up(g, out, images, per_group, padded, slices, lines, width, pitch, room
                 to += room
 
 
-@kernel
-def contract(x, g, out, shifts, lines, count, pitch, tall, broad, x_group, start, stop):
-    """out[group, o, k] += sum over t of g[group, o, t] * x[place(t) + shift(k)], in float64
+def _contract(height, width):
+    gram = tile.gram(height, width)
 
-    g is laid out by line_up, ``count`` vectors or ``pitch`` elements per channel; a group has ``tall`` by
-    ``broad`` tiles. The range counts tiles.
-    """
-    for t in range(start, stop):
-        group = t // (tall * broad)
-        inside = t - group * tall * broad
-        a = inside // broad
-        b = inside - a * broad
-        g_at = (group * tall + a) * TALL * pitch
-        to = ((group * tall + a) * TALL * broad + b) * BROAD
-        gram(g, g_at, pitch, x, group * x_group, shifts, b * BROAD, lines, count, out, to, broad * BROAD)
+    def contract(x, g, out, shifts, lines, count, pitch, tall, broad, x_group, start, stop):
+        """out[group, o, k] += sum over t of g[group, o, t] * x[place(t) + shift(k)], in float64
+
+        g is laid out by line_up, ``count`` vectors or ``pitch`` elements per channel; a group has ``tall`` by
+        ``broad`` tiles. The range counts tiles.
+        """
+        for t in range(start, stop):
+            group = t // (tall * broad)
+            inside = t - group * tall * broad
+            a = inside // broad
+            b = inside - a * broad
+            top = (group * tall + a) * height
+            to = (top * broad + b) * width
+            gram(
+                g,
+                top * pitch,
+                pitch,
+                x,
+                group * x_group,
+                shifts,
+                b * width,
+                lines,
+                count,
+                out,
+                to,
+                broad * width,
+            )
+
+    contract.__name__ = f"contract{height}"
+    return kernel(contract)
+
+
+# By the number of rows of a tile.
+contract = {height: _contract(height, width) for height, width in tile.GRAMS.items()}
 
 
 @numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})

@@ -22,8 +22,15 @@ _FEATURES = llvmlite.binding.get_host_cpu_features()
 _BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx") else 16
 # 32 vector registers hold larger tiles than 16 do.
 _MANY = bool(_FEATURES.get("avx512f") or _FEATURES.get("neon"))
-ROWS = 8 if _MANY else 6  # of a tile of a product; it is two vectors wide
-TALL, BROAD = (4, 6) if _MANY else (2, 4)  # a tile of sums over whole lines
+# Tiles of a product: rows, and how many vectors wide.
+PRODUCTS = {1: 8, 2: 8, 4: 4, 8: 2} if _MANY else {1: 8, 2: 4, 3: 4, 6: 2}
+# Tiles of sums over whole lines: rows, and columns.
+GRAMS = {1: 9, 2: 9, 4: 6} if _MANY else {1: 9, 2: 4}
+
+
+def fitting(rows: int, tiles: dict[int, int]) -> int:
+    """The tile for so many rows: the smallest that holds them, or the largest there is."""
+    return min((r for r in tiles if r >= rows), default=max(tiles))
 
 
 def lanes(itemsize: int) -> int:
@@ -133,124 +140,156 @@ class _Emitter:
 # -- a tile of a product -----------------------------------------------------------------------------
 
 
-def _product_twin(w, w_at, bias, bias_at, x, x0, x1, table, n, out, at, step, rows, parts, p0, p1, p2, p3):
-    lane = lanes(out.itemsize)
-    for r in range(rows):
-        for place, first, last in ((x0, p0, p1), (x1, p2, p3)):
-            total = np.full(lane, bias[bias_at + r])
-            for k in range(n if first < last else 0):
-                run = x[place + table[k] : place + table[k] + lane]
-                total[: len(run)] += w[w_at + k * ROWS + r] * run
-            for p in range(first, last):
-                low, high, to = parts[3 * p : 3 * p + 3]
-                out[at + r * step + to + low : at + r * step + to + high] = total[low:high]
+def _product_twin(height, width):
+    def product(w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts):
+        lane = lanes(out.itemsize)
+        for r in range(rows):
+            for place, first, last in runs[3 * run : 3 * (run + width)].reshape(-1, 3):
+                total = np.full(lane, bias[bias_at + r])
+                for k in range(n if first < last else 0):
+                    found = x[x_at + place + table[k] : x_at + place + table[k] + lane]
+                    total[: len(found)] += w[w_at + k * height + r] * found
+                for low, high, to in parts[3 * first : 3 * last].reshape(-1, 3):
+                    start = at + r * step + to
+                    out[start + low : start + high] = total[low:high]
+
+    return product
 
 
-def _product_code(context, builder, sig, args):
-    w, w_at, bias, bias_at, x, x0, x1, table, n, out, at, step, rows, parts, p0, p1, p2, p3 = args
-    kind = context.get_value_type(sig.args[4].dtype)
-    e = _Emitter(builder, kind)
+def _product_code(height, width):
     i64 = ir.IntType(64)
-    starts = []
-    for r in range(ROWS):
-        one = e.spread(e.number(bias, builder.add(bias_at, ir.Constant(i64, r))))
-        starts += [one, one]
 
-    def step_over(k, sums):
-        shift = e.number(table, k)
-        left, right = e.load(x, builder.add(x0, shift)), e.load(x, builder.add(x1, shift))
-        column = builder.add(w_at, builder.mul(k, ir.Constant(i64, ROWS)))
-        made = []
-        for r in range(ROWS):
-            a = e.spread(e.number(w, builder.add(column, ir.Constant(i64, r))))
-            made += [e.add_product(sums[2 * r], a, left), e.add_product(sums[2 * r + 1], a, right)]
-        return made
+    def number(n):
+        return ir.Constant(i64, n)
 
-    sums = e.loop(n, starts, step_over)
-    for side, (first, last) in enumerate(((p0, p1), (p2, p3))):
-        with cgutils.for_range_slice(builder, first, last, ir.Constant(i64, 1)) as (part, _):
-            entry = builder.mul(part, ir.Constant(i64, 3))
-            low, high, to = (e.number(parts, builder.add(entry, ir.Constant(i64, j))) for j in range(3))
-            mask = e.between(low, high)
-            whole = builder.icmp_signed("==", builder.sub(high, low), ir.Constant(i64, e.lanes))
-            to = builder.add(to, at)
-            for r in range(ROWS):
-                value, place = sums[2 * r + side], builder.add(to, builder.mul(step, ir.Constant(i64, r)))
-                there = builder.icmp_signed("<", ir.Constant(i64, r), rows)
-                with builder.if_then(there, likely=True), builder.if_else(whole) as (then, otherwise):
-                    with then:
-                        e.store(value, out, place)
-                    with otherwise:
-                        e.store_part(value, out, place, mask)
-    return context.get_dummy_value()
+    def emit(context, builder, sig, args):
+        w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts = args
+        e = _Emitter(builder, context.get_value_type(sig.args[4].dtype))
+        entry = builder.mul(run, number(3))
+        given = [e.number(runs, builder.add(entry, number(j))) for j in range(3 * width)]
+        places = [builder.add(x_at, given[3 * v]) for v in range(width)]
+        starts = []
+        for r in range(height):
+            starts += [e.spread(e.number(bias, builder.add(bias_at, number(r))))] * width
+
+        def step_over(k, sums):
+            shift = e.number(table, k)
+            vectors = [e.load(x, builder.add(place, shift)) for place in places]
+            column = builder.add(w_at, builder.mul(k, number(height)))
+            made = []
+            for r in range(height):
+                a = e.spread(e.number(w, builder.add(column, number(r))))
+                made += [e.add_product(sums[r * width + v], a, vectors[v]) for v in range(width)]
+            return made
+
+        sums = e.loop(n, starts, step_over)
+        for v in range(width):
+            with cgutils.for_range_slice(builder, given[3 * v + 1], given[3 * v + 2], number(1)) as (part, _):
+                entry = builder.mul(part, number(3))
+                low, high, to = (e.number(parts, builder.add(entry, number(j))) for j in range(3))
+                mask = e.between(low, high)
+                whole = builder.icmp_signed("==", builder.sub(high, low), number(e.lanes))
+                to = builder.add(to, at)
+                for r in range(height):
+                    place = builder.add(to, builder.mul(step, number(r)))
+                    there = builder.icmp_signed("<", number(r), rows)
+                    with builder.if_then(there, likely=True), builder.if_else(whole) as (then, otherwise):
+                        with then:
+                            e.store(sums[r * width + v], out, place)
+                        with otherwise:
+                            e.store_part(sums[r * width + v], out, place, mask)
+        return context.get_dummy_value()
+
+    return emit
 
 
-@intrinsic
-def _product(typing, w, w_at, bias, bias_at, x, x0, x1, table, n, out, at, step, rows, parts, p0, p1, p2, p3):
-    i = types.int64
-    return types.void(w, i, bias, i, x, i, i, table, i, out, i, i, i, parts, i, i, i, i), _product_code
+def product(height, width):
+    """A tile of ``height`` rows and ``width`` vectors:
 
+    out[at + r * step + lane] = bias[r] + sum over k of w[k, r] * x[place + table[k] + lane]
 
-product = _product_twin if PLAIN else _product
-"""out[at + r * step + lane] = bias[r] + sum over k of w[k, r] * x[x0 + table[k] + lane], and so for x1
+    ``rows`` rows are stored. ``runs`` has three numbers per vector: its place in x, and from which to which of
+    the ``parts`` are stored; a part has three: from which lane, up to which, and by how much more to shift it.
+    """
+    if PLAIN:
+        return _product_twin(height, width)
+    code = _product_code(height, width)
 
-``rows`` rows are stored. Of the first vector the parts p0 to p1 are, of the second p2 to p3: a part is three
-numbers, from which lane, up to which, and by how much more ``at`` is shifted for it.
-"""
+    @intrinsic
+    def tile(typing, w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts):
+        i = types.int64
+        return types.void(w, i, bias, i, x, i, table, i, out, i, i, i, runs, i, parts), code
+
+    return tile
+
 
 # -- a tile of sums over whole lines -----------------------------------------------------------------
 
 
-def _gram_twin(g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step):
-    lane = lanes(g.itemsize)
-    for a in range(TALL):
-        for b in range(BROAD):
-            shift = x_at + table[table_at + b]
-            for k in range(n):
-                left = g[g_at + a * g_step + k * lane : g_at + a * g_step + (k + 1) * lane]
-                right = x[shift + lines[k] : shift + lines[k] + lane]
-                out[at + a * step + b] += (left[: len(right)] * right).sum()
+def _gram_twin(height, width):
+    def gram(g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step):
+        lane = lanes(g.itemsize)
+        for a in range(height):
+            for b in range(width):
+                shift = x_at + table[table_at + b]
+                for k in range(n):
+                    left = g[g_at + a * g_step + k * lane : g_at + a * g_step + (k + 1) * lane]
+                    right = x[shift + lines[k] : shift + lines[k] + lane]
+                    out[at + a * step + b] += (left[: len(right)] * right).sum()
+
+    return gram
 
 
-def _gram_code(context, builder, sig, args):
-    g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step = args
-    kind = context.get_value_type(sig.args[0].dtype)
-    e = _Emitter(builder, kind)
+def _gram_code(height, width):
     i64 = ir.IntType(64)
-    shifts = [
-        builder.add(x_at, e.number(table, builder.add(table_at, ir.Constant(i64, b)))) for b in range(BROAD)
-    ]
-    tops = [builder.add(g_at, builder.mul(g_step, ir.Constant(i64, a))) for a in range(TALL)]
 
-    def step_over(k, sums):
-        across = builder.mul(k, ir.Constant(i64, e.lanes))
-        line = e.number(lines, k)
-        left = [e.load(g, builder.add(top, across)) for top in tops]
-        right = [e.load(x, builder.add(shift, line)) for shift in shifts]
-        return [
-            e.add_product(sums[a * BROAD + b], left[a], right[b]) for a in range(TALL) for b in range(BROAD)
-        ]
+    def number(n):
+        return ir.Constant(i64, n)
 
-    sums = e.loop(n, [e.zero] * (TALL * BROAD), step_over)
-    for a in range(TALL):
-        for b in range(BROAD):
-            place = builder.add(builder.add(at, builder.mul(step, ir.Constant(i64, a))), ir.Constant(i64, b))
-            pointer = builder.gep(out, [place])
-            total = e.total(sums[a * BROAD + b])
-            if not isinstance(kind, ir.DoubleType):
-                total = builder.fpext(total, ir.DoubleType())
-            builder.store(builder.fadd(builder.load(pointer), total), pointer)
-    return context.get_dummy_value()
+    def emit(context, builder, sig, args):
+        g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step = args
+        kind = context.get_value_type(sig.args[0].dtype)
+        e = _Emitter(builder, kind)
+        shifts = [builder.add(x_at, e.number(table, builder.add(table_at, number(b)))) for b in range(width)]
+        tops = [builder.add(g_at, builder.mul(g_step, number(a))) for a in range(height)]
+
+        def step_over(k, sums):
+            across = builder.mul(k, number(e.lanes))
+            line = e.number(lines, k)
+            left = [e.load(g, builder.add(top, across)) for top in tops]
+            right = [e.load(x, builder.add(shift, line)) for shift in shifts]
+            return [
+                e.add_product(sums[a * width + b], left[a], right[b])
+                for a in range(height)
+                for b in range(width)
+            ]
+
+        sums = e.loop(n, [e.zero] * (height * width), step_over)
+        for a in range(height):
+            for b in range(width):
+                place = builder.add(builder.add(at, builder.mul(step, number(a))), number(b))
+                pointer = builder.gep(out, [place])
+                total = e.total(sums[a * width + b])
+                if not isinstance(kind, ir.DoubleType):
+                    total = builder.fpext(total, ir.DoubleType())
+                builder.store(builder.fadd(builder.load(pointer), total), pointer)
+        return context.get_dummy_value()
+
+    return emit
 
 
-@intrinsic
-def _gram(typing, g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step):
-    i = types.int64
-    return types.void(g, i, i, x, i, table, i, lines, i, out, i, i), _gram_code
+def gram(height, width):
+    """A tile of ``height`` by ``width`` sums, added to ``out`` in float64:
 
+    out[a * step + b] += sum over k, lanes of g[a * g_step + k * LANES + lane] * x[table[b] + lines[k] + lane]
+    """
+    if PLAIN:
+        return _gram_twin(height, width)
+    code = _gram_code(height, width)
 
-gram = _gram_twin if PLAIN else _gram
-"""out[a * step + b] += sum over k, lanes of g[a * g_step + k * LANES + lane] * x[table[b] + lines[k] + lane]
+    @intrinsic
+    def tile(typing, g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step):
+        i = types.int64
+        return types.void(g, i, i, x, i, table, i, lines, i, out, i, i), code
 
-``out`` is float64.
-"""
+    return tile

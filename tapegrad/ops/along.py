@@ -83,7 +83,7 @@ def _add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) ->
 
 
 @direct_op(
-    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim),  # type: ignore[has-type]
+    x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim),
     name="gather",
     node_name="GatherBackward0",
 )
@@ -100,7 +100,7 @@ def add_along(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: 
     return out
 
 
-@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along")  # type: ignore[has-type]
+@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along")
 def clear_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
     """x with zeros where the index says."""
     out = x.copy(order="C")

@@ -211,7 +211,7 @@ def where(condition: Any, input: Any, other: Any) -> Any:
         chosen, left = (input, other) if condition else (other, input)
         if isinstance(chosen, (Value, Scalar, Expr)) or not isinstance(left, (Value, Scalar, Expr)):
             return chosen
-        return left * 0 + chosen
+        return mul(left, 0) + chosen
     return select_where(condition, input, other)
 
 

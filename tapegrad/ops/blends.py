@@ -16,7 +16,7 @@ from ..op import kernel_op
 from ..tape import Value
 from .arithmetic import mul, pow, where
 from .convert import to_dtype
-from .inplace import elementwise_inplace
+from .inplace import elementwise_inplace, kernel_inplace
 from .maths import log, log1p, sigmoid
 from .out import into
 
@@ -297,6 +297,24 @@ class BlendMethods:
     def addcmul_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         """In place: self + value * tensor1 * tensor2."""
         return _addcmul(self, tensor1, tensor2, value=_scale(value, self, tensor1, tensor2))
+
+    def float_power_(self, exponent: Any) -> Any:
+        """In place: self to the power exponent; self must be float64."""
+        if self._array.dtype.char != "d":  # type: ignore[attr-defined]
+            raise RuntimeError("float_power_: the base given to float_power_ has to be float64, since the result is")
+        return self.pow_(exponent)  # type: ignore[attr-defined]
+
+    def ldexp_(self, other: Any) -> Any:
+        """In place: self * 2**other."""
+        return self.mul_(pow(2.0, other))  # type: ignore[attr-defined]
+
+    def gcd_(self, other: Any) -> Any:
+        """In place: the greatest common divisor."""
+        return kernel_inplace(common_divisor, self, other)
+
+    def lcm_(self, other: Any) -> Any:
+        """In place: the least common multiple."""
+        return kernel_inplace(common_multiple, self, other)
 
     def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         """In place: self + value * tensor1 / tensor2."""

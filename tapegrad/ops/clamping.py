@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import config, dtypes
 from ..derive import Expr
 from ..fastpath import elementwise
 from ..kernels import formula
 from ..kernels.formula import Scalar, select
-from ..tape import Value
+from ..modes import modes
+from ..tape import LEAF, Value, record
 from .arithmetic import clamp_both, clamp_high, clamp_low, where
 from .dims import refuse_bools
 from .inplace import elementwise_inplace
@@ -41,11 +42,43 @@ def _bounds(min: Any, max: Any, name: str) -> tuple[Any, Any]:
     return min, max
 
 
+_NUMBERS = (int, float)
+_variant = clamp_both.op.variant("ann")  # an array and two numbers
+
+
+def _between_numbers(input: Any, min: float, max: float) -> Any:
+    """The short way for a small contiguous tensor and two numbers, once the general one has compiled the loop."""
+    kernel = _variant.flat.get(input._char)
+    x = input._array
+    if kernel is None or x.size >= config.grain:
+        return None
+    out = np.empty(x.shape, x.dtype)
+    kernel(x, out, float(min), float(max), 0, x.size)
+    made = input._make(out)
+    node = input._node if input._view is None else input._source()
+    if node is not None and modes.grad:
+        version = input._version
+        made._node = record(
+            clamp_both.op,
+            (input if node is LEAF else node, None, None),
+            (input._index, 0, 0),
+            (x, min, max),
+            (version, version[0], None, 0, None, 0),
+            _variant.vjp((True, False, False)),
+            ((x.shape, x.dtype),),
+        )
+    return made
+
+
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """``input`` within [min, max], which are numbers or tensors that broadcast; either may be absent.
 
     At the bounds the gradient passes. Where min > max the result is max.
     """
+    if out is None and type(min) in _NUMBERS and type(max) in _NUMBERS and isinstance(input, Value):
+        made = _between_numbers(input, min, max)
+        if made is not None:
+            return made
     min, max = _bounds(min, max, "clamp")
     if max is None:
         return clamp_low(input, min, out=out)

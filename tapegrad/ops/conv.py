@@ -7,6 +7,7 @@ convolution is the input adjoint.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,12 @@ def _check_numbers(name: str, stride: Any, padding: Any, dilation: Any, groups: 
 
 
 def _check_channels(
-    name: str, x: tuple[int, ...], w: tuple[int, ...], bias: Any, groups: int, transposed: bool
+    name: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    bias: tuple[int, ...] | None,
+    groups: int,
+    transposed: bool,
 ) -> None:
     """x with its batch dimension."""
     given = f"Given {'transposed=1' if transposed else f'groups={groups}'}"
@@ -163,7 +169,7 @@ def _check_channels(
             f"but got {x[1]} channels instead"
         )
     outs = w[1] * groups if transposed else w[0]
-    if bias is not None and bias._array.shape != (outs,):
+    if bias is not None and bias != (outs,):
         raise RuntimeError(
             f"{name}: {given}, weight of size {list(w)}, expected bias to be 1-dimensional with {outs} "
             f"elements, but got bias of size {list(bias._array.shape)} instead"
@@ -189,17 +195,48 @@ def _conv(
     groups: int,
 ) -> Any:
     batched = _checked(name, n, input, weight, bias)
+    x = input if batched else unsqueeze(input, 0)
+    windows = _geometry(
+        name,
+        x._array.shape,
+        weight._array.shape,
+        None if bias is None else bias._array.shape,
+        _fixed(stride),
+        _fixed(padding),
+        _fixed(dilation),
+        groups,
+    )
+    made = convolution(x, weight, bias, windows=windows, groups=int(groups))
+    return made if batched else squeeze(made, 0)
+
+
+def _fixed(numbers: Any) -> Any:
+    """Options as something that a dictionary takes for a key."""
+    return tuple(numbers) if isinstance(numbers, list) else numbers
+
+
+@lru_cache(maxsize=1024)
+def _geometry(
+    name: str,
+    shape: tuple[int, ...],
+    weight: tuple[int, ...],
+    bias: tuple[int, ...] | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Windows:
+    """The windows of a convolution; errors for whatever does not fit."""
+    n = len(shape) - 2
     stride = per_dim(stride, n, name, "stride")
     dilation = per_dim(dilation, n, name, "dilation")
-    kernel = weight._array.shape[2:]
+    kernel = weight[2:]
     if isinstance(padding, str):
         front, back = _named_padding(name, padding, stride, dilation, kernel)
     else:
         front = back = per_dim(padding, n, name, "padding")
     _check_numbers(name, stride, front, dilation, groups)
-    x = input if batched else unsqueeze(input, 0)
-    shape = x._array.shape
-    _check_channels(name, shape, weight._array.shape, bias, groups, False)
+    _check_channels(name, shape, weight, bias, groups, False)
     out = []
     for s, k, st, a, b, d in zip(shape[2:], kernel, stride, front, back, dilation, strict=True):
         room = s + a + b - d * (k - 1) - 1
@@ -211,9 +248,7 @@ def _conv(
                 "Kernel size can't be greater than actual input size"
             )
         out.append(room // st + 1)
-    windows = Windows(shape[2:], tuple(out), kernel, stride, front, dilation)
-    made = convolution(x, weight, bias, windows=windows, groups=int(groups))
-    return made if batched else squeeze(made, 0)
+    return Windows(shape[2:], tuple(out), kernel, stride, front, dilation)
 
 
 def _named_padding(
@@ -291,6 +326,36 @@ def _conv_transpose(
     dilation: Any,
 ) -> Any:
     batched = _checked(name, n, input, weight, bias)
+    x = input if batched else unsqueeze(input, 0)
+    windows = _transposed_geometry(
+        name,
+        x._array.shape,
+        weight._array.shape,
+        None if bias is None else bias._array.shape,
+        _fixed(stride),
+        _fixed(padding),
+        _fixed(output_padding),
+        groups,
+        _fixed(dilation),
+    )
+    made = input_adjoint(x, weight, bias, windows=windows, groups=int(groups))
+    return made if batched else squeeze(made, 0)
+
+
+@lru_cache(maxsize=1024)
+def _transposed_geometry(
+    name: str,
+    shape: tuple[int, ...],
+    weight: tuple[int, ...],
+    bias: tuple[int, ...] | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Windows:
+    """The windows of the convolution that is transposed; errors for whatever does not fit."""
+    n = len(shape) - 2
     stride = per_dim(stride, n, name, "stride")
     padding = per_dim(padding, n, name, "padding")
     extra = per_dim(output_padding, n, name, "output_padding")
@@ -303,22 +368,17 @@ def _conv_transpose(
             f"{name}: output padding must be smaller than either stride or dilation, but got output_padding "
             f"{list(extra)}, stride {list(stride)}, dilation {list(dilation)}"
         )
-    x = input if batched else unsqueeze(input, 0)
-    shape = x._array.shape
-    kernel = weight._array.shape[2:]
-    _check_channels(name, shape, weight._array.shape, bias, groups, True)
+    _check_channels(name, shape, weight, bias, groups, True)
     size = tuple(
         (s - 1) * st - 2 * p + d * (k - 1) + e + 1
-        for s, st, p, d, k, e in zip(shape[2:], stride, padding, dilation, kernel, extra, strict=True)
+        for s, st, p, d, k, e in zip(shape[2:], stride, padding, dilation, weight[2:], extra, strict=True)
     )
     if any(s <= 0 for s in size):
         raise RuntimeError(
             f"{name}: Given input size per channel: {list(shape[2:])}. Calculated output size per channel: "
             f"{list(size)}. Output size is too small"
         )
-    windows = Windows(size, shape[2:], kernel, stride, padding, dilation)
-    made = input_adjoint(x, weight, bias, windows=windows, groups=int(groups))
-    return made if batched else squeeze(made, 0)
+    return Windows(size, shape[2:], weight[2:], stride, padding, dilation)
 
 
 def conv_transpose1d(

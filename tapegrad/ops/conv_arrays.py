@@ -71,8 +71,14 @@ class Runs:
                         parts.append((low, high, (z * lines + line) * width + q - line * self.pitch))
                     line += 1
                 table.append((x, first, len(parts)))
+        self.count = len(table)
+        table += [(table[0][0], len(parts), len(parts))] * 8  # what fills the last tile is not stored
         self.table = np.array(table, dtype=np.int64)
         self.parts = np.array(parts, dtype=np.int64)
+
+    def places(self) -> np.ndarray:
+        """Where vectors begin in the copy of an image."""
+        return self.table[: self.count, 0]
 
 
 class Plan:
@@ -123,7 +129,7 @@ class Plan:
         """The places of all vectors of some images, ``step`` apart in the copy."""
         found = self._lines.get((lanes, images, step))
         if found is None:
-            made = np.arange(images, dtype=np.int64)[:, None] * step + self.runs(lanes).table[:, 0]
+            made = np.arange(images, dtype=np.int64)[:, None] * step + self.runs(lanes).places()
             found = self._lines[lanes, images, step] = made.ravel()
         return found
 
@@ -153,11 +159,6 @@ def _dealt(x: np.ndarray, p: Plan) -> np.ndarray:
     return out
 
 
-def is_depthwise(weight: np.ndarray, groups: int) -> bool:
-    """Whether each channel has kernels of its own."""
-    return weight.shape[1] == 1 and groups > 1
-
-
 # -- the three maps --------------------------------------------------------------------------------------
 
 
@@ -174,10 +175,6 @@ def forward(
         out[...] = 0
     elif x.dtype.kind != "f":
         _integers(x, weight, out, w, groups)
-    elif is_depthwise(weight, groups):
-        channels, outs = x.shape[1], weight.shape[0]
-        args = (x, weight, out, w.geo(), channels, outs // groups)
-        launch(kernels.depthwise.forward, args, x.shape[0] * outs, out.size * w.taps())
     else:
         _correlate(x, weight, bias, out, w, groups)
         return _narrow(out, dtype)
@@ -190,18 +187,19 @@ def _correlate(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
 ) -> None:
     images, channels = x.shape[:2]
-    rows, lanes = kernels.tile.ROWS, kernels.tile.lanes(x.itemsize)
-    p = plan(w)
+    tile, conv = kernels.tile, kernels.conv
     per_group = weight.shape[0] // groups
+    rows, lanes = tile.fitting(per_group, tile.PRODUCTS), tile.lanes(x.itemsize)
+    p = plan(w)
     tiles = groups * -(-per_group // rows)
     n = weight.size // weight.shape[0]
     packed = _scratch.take("weight", tiles * rows * n, x.dtype)
-    launch(kernels.conv.pack_rows, (weight, packed, per_group, n), tiles, packed.size)
+    launch(conv.pack_rows, (weight, packed, per_group, n, rows), tiles, packed.size)
     start = np.zeros((groups, tiles // groups * rows), x.dtype)
     if bias is not None:
         start[:, :per_group] = bias.reshape(groups, per_group)
     shifts, runs = p.shifts(channels // groups), p.runs(lanes)
-    count, each = len(runs.table), channels * p.plane
+    count, each = runs.count, channels * p.plane
     step = max(1, min(images, BLOCK // each))
     # An image is cut up where there are too few of them to go round.
     cuts = max(1, min(count // 16, -(-16 // step)))
@@ -210,7 +208,7 @@ def _correlate(
         dealt = _dealt(x[a:b], p)
         arrays = (dealt, packed, start, out[a:b], shifts, runs.table, runs.parts)
         numbers = (n, groups, per_group, count, p.places, each, cuts)
-        launch(kernels.conv.correlate, (*arrays, *numbers), (b - a) * cuts, (b - a) * count * tiles * n)
+        launch(conv.correlate[rows], (*arrays, *numbers), (b - a) * cuts, (b - a) * count * tiles * n)
 
 
 def _integers(x: np.ndarray, weight: np.ndarray, out: np.ndarray, w: Windows, groups: int) -> None:
@@ -230,13 +228,6 @@ def input_adjoint(
     g, weight = _wide(g, weight)
     images, outs = g.shape[:2]
     channels = weight.shape[1] * groups
-    if g.size and weight.size and is_depthwise(weight, groups) and g.dtype.kind == "f":
-        x = np.zeros((images, channels, *w.size), g.dtype)
-        args = (g, weight, x, w.geo(), channels, outs // groups)
-        launch(kernels.depthwise.input_adjoint, args, images * channels, g.size * w.taps())
-        if bias is not None:
-            x += bias.reshape(-1, *[1] * len(w.size)).astype(x.dtype)
-        return _narrow(x, dtype)
     # In and out change places.
     turned = weight.reshape(groups, outs // groups, weight.shape[1], *w.kernel).swapaxes(1, 2)
     turned = turned.reshape(channels, outs // groups, *w.kernel)
@@ -292,14 +283,10 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
     """weight[o, c, k] = sum over n and t of g[n, o, t] * x[n, c, t * stride - padding + k * dilation]"""
     dtype = x.dtype
     x, g = _wide(x, g)
-    images, channels = x.shape[:2]
+    channels = x.shape[1]
     outs, per_group = g.shape[1], channels // groups
     weight = np.zeros((outs, per_group, *w.kernel), x.dtype)
     if not weight.size or not x.size or not g.size:
-        return _narrow(weight, dtype)
-    if per_group == 1 and groups > 1:
-        args = (x, g, weight, w.geo(), images, channels, outs // groups)
-        launch(kernels.depthwise.weight_adjoint, args, outs, g.size * w.taps())
         return _narrow(weight, dtype)
     return _narrow(_contract(x, g, w, groups).reshape(weight.shape).astype(x.dtype), dtype)
 
@@ -311,12 +298,13 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
     p = plan(w)
     n = channels // groups * w.taps()
     height = g.shape[1] // groups
-    tall, broad = -(-height // tile.TALL), -(-n // tile.BROAD)
-    padded = tall * tile.TALL
-    total = np.zeros((groups, padded, broad * tile.BROAD))
-    shifts = p.shifts(channels // groups, tile.BROAD)
+    rows = tile.fitting(height, tile.GRAMS)
+    tall, broad = -(-height // rows), -(-n // tile.GRAMS[rows])
+    padded = tall * rows
+    total = np.zeros((groups, padded, broad * tile.GRAMS[rows]))
+    shifts = p.shifts(channels // groups, tile.GRAMS[rows])
     runs = p.runs(lanes)
-    each, vectors = channels * p.plane, len(runs.table)
+    each, vectors = channels * p.plane, runs.count
     step = max(1, min(images, BLOCK // each, -(-LONG // vectors)))
     slices, count, width = p.out
     for a in range(0, images, step):
@@ -328,7 +316,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
         launch(conv.line_up, args, groups * padded, lined.size)
         lines = p.lines(lanes, b - a, each)
         given = (dealt, lined, total, shifts, lines, len(lines), size, tall, broad, each // groups)
-        launch(conv.contract, given, groups * tall * broad, len(lines) * groups * tall * broad * 32)
+        launch(conv.contract[rows], given, groups * tall * broad, len(lines) * groups * tall * broad * 32)
     return total[:, :height, :n]
 
 

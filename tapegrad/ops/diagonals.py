@@ -107,13 +107,13 @@ def _triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     return out
 
 
-@kernel_op(x=lambda g, diagonal: lower(g, diagonal=diagonal), name="tril")  # type: ignore[has-type]
+@kernel_op(x=lambda g, diagonal: lower(g, diagonal=diagonal), name="tril")
 def lower(x: np.ndarray, *, diagonal: int) -> np.ndarray:
     """What lies on a diagonal and below it, zero elsewhere."""
     return _triangle(x, diagonal, True)
 
 
-@kernel_op(x=lambda g, diagonal: upper(g, diagonal=diagonal), name="triu")  # type: ignore[has-type]
+@kernel_op(x=lambda g, diagonal: upper(g, diagonal=diagonal), name="triu")
 def upper(x: np.ndarray, *, diagonal: int) -> np.ndarray:
     """What lies on a diagonal and above it, zero elsewhere."""
     return _triangle(x, diagonal, False)

@@ -34,7 +34,7 @@ _ALPHA = 1.7580993408473766
 
 
 @kernel_op(
-    x=lambda g, draw, p, inner, scale: dropped(  # type: ignore[has-type]
+    x=lambda g, draw, p, inner, scale: dropped(
         g, draw=draw, p=p, inner=inner, scale=scale, shift=0.0, fill=0.0
     ),
     name="dropout",

@@ -32,7 +32,7 @@ def _factors(index: np.ndarray, padding: int, by_frequency: bool, dtype: np.dtyp
     weight=lambda g, index, weight_shape, padding, by_frequency: (
         add_rows(g, index, shape=weight_shape, dim=0, span=1)
         if padding < 0 and not by_frequency
-        else add_weighted(g, index, shape=weight_shape, padding=padding, by_frequency=by_frequency)  # type: ignore[has-type]
+        else add_weighted(g, index, shape=weight_shape, padding=padding, by_frequency=by_frequency)
     ),
     name="embedding",
 )
@@ -42,7 +42,7 @@ def looked_up(weight: np.ndarray, index: np.ndarray, *, padding: int, by_frequen
 
 
 @direct_op(
-    g=lambda g, index, padding, by_frequency: take_weighted(  # type: ignore[has-type]
+    g=lambda g, index, padding, by_frequency: take_weighted(
         g, index, padding=padding, by_frequency=by_frequency
     ),
     name="embedding_dense_backward",

@@ -132,6 +132,18 @@ class InplaceMethods:
     bitwise_or_ = elementwise_inplace(arithmetic.bitwise_or)
     bitwise_xor_ = elementwise_inplace(arithmetic.bitwise_xor)
     bitwise_not_ = elementwise_inplace(arithmetic.bitwise_not)
+    bitwise_left_shift_ = elementwise_inplace(arithmetic.bitwise_left_shift)
+    bitwise_right_shift_ = elementwise_inplace(arithmetic.bitwise_right_shift)
+    logical_xor_ = elementwise_inplace(arithmetic.logical_xor)
+    atan2_ = arctan2_ = elementwise_inplace(arithmetic.atan2)
+    hypot_ = elementwise_inplace(arithmetic.hypot)
+    copysign_ = elementwise_inplace(arithmetic.copysign)
+    asinh_ = arcsinh_ = elementwise_inplace(maths.asinh)
+    acosh_ = arccosh_ = elementwise_inplace(maths.acosh)
+    atanh_ = arctanh_ = elementwise_inplace(maths.atanh)
+    arcsin_, arccos_, arctan_ = asin_, acos_, atan_
+    not_equal_, less_, less_equal_, greater_, greater_equal_ = ne_, lt_, le_, gt_, ge_
+    fix_ = trunc_
     __iadd__ = add_
     __isub__ = sub_
     __imul__ = mul_
@@ -142,3 +154,5 @@ class InplaceMethods:
     __iand__ = bitwise_and_
     __ior__ = bitwise_or_
     __ixor__ = bitwise_xor_
+    __ilshift__ = bitwise_left_shift_
+    __irshift__ = bitwise_right_shift_

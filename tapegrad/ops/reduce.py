@@ -408,7 +408,8 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 
 def _truth(op: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     if dim == () and type(dim) is tuple:
-        dims, shape = (), input._array.shape  # unlike sum: no dimensions are none
+        dims: tuple[int, ...] = ()
+        shape = input._array.shape  # unlike sum: no dimensions are none
     else:
         dims, shape, _ = plan(input._array.shape, dim, keepdim)
     # PyTorch keeps uint8, which was its bool once.

@@ -155,7 +155,7 @@ def fill_where(out: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
 
 
 @direct_op(
-    x=lambda g, index, x_shape, dim, span: add_rows(g, index, shape=x_shape, dim=dim, span=span),  # type: ignore[has-type]
+    x=lambda g, index, x_shape, dim, span: add_rows(g, index, shape=x_shape, dim=dim, span=span),
     name="index",
     node_name="IndexBackward0",
 )
@@ -172,7 +172,7 @@ def add_rows(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: i
     return out
 
 
-@direct_op(x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows")  # type: ignore[has-type]
+@direct_op(x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows")
 def clear_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x with zeros in the indexed rows."""
     out = x.copy(order="C")

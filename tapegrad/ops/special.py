@@ -15,7 +15,7 @@ from ..op import kernel_op
 from ..tape import Value
 from .arithmetic import add, mul, where
 from .convert import to_dtype
-from .inplace import elementwise_inplace
+from .inplace import elementwise_inplace, kernel_inplace
 from .maths import cos, exp, lgamma, log, polygamma_of, sign
 from .out import into
 from .reduce import sum as total
@@ -263,6 +263,18 @@ class SpecialMethods:
     def polygamma_(self, n: int) -> Any:
         """In place: the n-th derivative of digamma."""
         return _polygamma(self, n=float(n))
+
+    def mvlgamma_(self, p: int) -> Any:
+        """In place: the logarithm of the multivariate gamma function."""
+        return self.copy_(mvlgamma(self, p))  # type: ignore[attr-defined]
+
+    def igamma_(self, other: Any) -> Any:
+        """In place: the regularized lower incomplete gamma function."""
+        return kernel_inplace(lower_gamma, self, other)
+
+    def igammac_(self, other: Any) -> Any:
+        """In place: the regularized upper incomplete gamma function."""
+        return kernel_inplace(upper_gamma, self, other)
 
     def logit_(self, eps: float | None = None) -> Any:
         """In place: log(self / (1 - self))."""

@@ -176,42 +176,34 @@ def test_a_folder_that_cannot_be_made_costs_one_warning(tmp_path: pathlib.Path) 
     assert warned == 1
 
 
-def _truncated(data: bytearray) -> bytearray:
-    return data[: len(data) // 2]
-
-
-def _flipped(data: bytearray) -> bytearray:
-    data[len(data) // 2] ^= 0x10
-    return data
-
-
-def _garbage(data: bytearray) -> bytearray:
-    return bytearray(b"garbage")
-
-
-def _empty(data: bytearray) -> bytearray:
-    return bytearray()
+def _damage(path: pathlib.Path, kind: str) -> None:
+    data = bytearray(path.read_bytes())
+    if kind == "folder":
+        path.unlink()
+        path.mkdir()
+        return
+    if kind == "truncated":
+        data = data[: len(data) // 2]
+    elif kind == "flipped":
+        data[len(data) // 2] ^= 0x10
+    else:
+        data = bytearray(kind.encode())
+    path.write_bytes(data)
 
 
 def test_damaged_files_cost_one_warning_and_are_made_anew(tmp_path: pathlib.Path) -> None:
     _run(tmp_path, SMALL)
     files = sorted(tmp_path.rglob("*.bin"))
     assert len(files) >= 4
-    for path, damage in zip(files, itertools.cycle([_truncated, _flipped, _garbage, _empty])):
-        path.write_bytes(damage(bytearray(path.read_bytes())))
+    for path, kind in zip(files, itertools.cycle(["truncated", "flipped", "garbage", ""])):
+        _damage(path, kind)
     assert _run(tmp_path, SMALL) == (SMALL_RESULT, len(files), 1)
-    assert _run(tmp_path, SMALL) == (SMALL_RESULT, 0, 0)
-
-
-def test_a_folder_in_the_place_of_a_file_is_no_error(tmp_path: pathlib.Path) -> None:
-    _run(tmp_path, SMALL)
-    for path in tmp_path.rglob("*.bin"):
-        path.unlink()
-        path.mkdir()
-    result, _, warned = _run(tmp_path, SMALL)
-    assert result == SMALL_RESULT
-    assert warned == 1
+    _damage(files[0], "folder")
+    assert _run(tmp_path, SMALL) == (SMALL_RESULT, 1, 1)
     assert not list(tmp_path.rglob("*.tmp"))
+    files[0].rmdir()
+    assert _run(tmp_path, SMALL) == (SMALL_RESULT, 1, 0)
+    assert _run(tmp_path, SMALL) == (SMALL_RESULT, 0, 0)
 
 
 # -- how many --------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def test_x_log_y() -> None:
     x = tg.tensor([0.0, 0.0, 2.0], requires_grad=True)
     y = tg.tensor([0.0, NAN, math.e])
     assert tg.xlogy(x, y).isnan().tolist() == [False, True, False]
-    tg.xlogy(x, y)[::2].sum().backward()
+    tg.xlogy(x[::2], y[::2]).sum().backward()
     assert x.grad.tolist() == pytest.approx([0, 0, 1])
     assert tg.xlogy(2.0, tg.tensor(math.e)).item() == pytest.approx(2)
 

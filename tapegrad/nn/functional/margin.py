@@ -98,7 +98,8 @@ def triplet_margin_loss(
         )
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
-        return pairwise_distance(a, b, p, eps)
+        between: Tensor = pairwise_distance(a, b, p, eps)
+        return between
 
     return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
 
