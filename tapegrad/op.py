@@ -435,6 +435,9 @@ class KernelOp(Op):
             else:
                 saved.append(None)
             stamps += (None, 0)
+        if self.inputs[0] in names:  # one more pair per array of the list
+            for x in values:
+                stamps += (x._version, x._version[0])
         meta = tuple((o.shape, o.dtype) for o in outs)
         indices = tuple(x._index for x in values)
         return record(self, edges, indices, tuple(saved), tuple(stamps), params, meta)

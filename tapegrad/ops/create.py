@@ -23,7 +23,7 @@ class CreationMethods:
 
     def _new_type(self, dtype: Any, device: Any) -> np.dtype:
         check_device(device)
-        return self._array.dtype if dtype is None else dtypes.as_dtype(dtype).numpy  # type: ignore[attr-defined,no-any-return]
+        return self._array.dtype if dtype is None else dtypes.as_dtype(dtype).numpy  # type: ignore[attr-defined]
 
     def new_empty(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False

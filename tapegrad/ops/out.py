@@ -34,7 +34,7 @@ def into(result: Any, out: Any, name: str) -> Any:
             raise RuntimeError(
                 f"{name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}"
             )
-        out._set_array(np.empty(shape, to.numpy))  # type: ignore[attr-defined]
+        out._set_array(np.empty(shape, to.numpy))
     np.copyto(out._array, result._array, casting="unsafe")
     out._bump(name)
     return out
