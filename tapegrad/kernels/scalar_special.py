@@ -203,12 +203,14 @@ def erfc_f8(x):
     lost = fma(-(n - offset), LN2_LOW, exact - r) - fma(a, a, -square)
     p = EXPM1_F8(r)
     q = r + fma(r * r, p, fma(lost, fma(r * r, p, r), lost))
-    g = _ERFC_CENTRE + _ERFC_F8((a - 4.0) / (a + 4.0))
+    change = _ERFC_F8((a - 4.0) / (a + 4.0))
+    g = _ERFC_CENTRE + change
+    g_low = (_ERFC_CENTRE - g) + change
     d = fma(2.0, a, 1.0)
     d_low = fma(2.0, a, 1.0 - d)
     inverse = 1.0 / d
     w = product_f8(g, inverse)
-    w_low = (fma(-w, d, g) - w * d_low) * inverse
+    w_low = ((fma(-w, d, g) + g_low) - w * d_low) * inverse
     y = (w + fma(w, q, w_low)) * power_f8(n, -1) * (1.0842021724855044e-19 if small else 2.0)
     far = 2.0 - y if x < 0.0 else y
     return near if fabs(x) < 0.5 else far

@@ -17,8 +17,8 @@ from .maths import abs as absolute
 from .maths import sign
 from .matmul import kind_of, require_tensors
 from .pool import (
-    _ADAPTIVE_MAX,
-    _ADAPTIVE_MEAN,
+    ADAPTIVE_MAX,
+    ADAPTIVE_MEAN,
     _back,
     _planes,
     _require,
@@ -29,7 +29,7 @@ from .pool import (
     avg_pool3d,
     take_at,
 )
-from .windows import adaptive_spans
+from .windows import spans
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_max_pool1d"]
 
@@ -76,7 +76,7 @@ def _adaptive_max(n: int, input: Any, output_size: Any, return_indices: bool) ->
     _require(name, input, "efd")
     out = _out_size(name, input, n, output_size)
     shape = input._array.shape
-    values, indices = _ADAPTIVE_MAX[n](input, spans=adaptive_spans(shape[len(shape) - n :], out))
+    values, indices = ADAPTIVE_MAX[n](input, windows=spans(shape[len(shape) - n :], out))
     return (values, convert.cast(indices, dtype=np.dtype(np.int64))) if return_indices else values
 
 
@@ -115,7 +115,8 @@ def _adaptive_avg(n: int, input: Any, output_size: Any) -> Any:
     _require(name, input, "efd")
     out = _out_size(name, input, n, output_size)
     shape = input._array.shape
-    return _ADAPTIVE_MEAN[n](input, spans=adaptive_spans(shape[len(shape) - n :], out), divisor=0)
+    windows = spans(shape[len(shape) - n :], out)
+    return ADAPTIVE_MEAN[n](input, windows=windows, padded=False, divisor=0)
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:

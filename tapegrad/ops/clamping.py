@@ -50,7 +50,7 @@ def _between_numbers(input: Any, min: float, max: float) -> Any:
     """The short way for a small contiguous tensor and two numbers, once the general one has compiled the loop."""
     kernel = _variant.flat.get(input._char)
     x = input._array
-    if kernel is None or x.size >= config.grain:
+    if kernel is None or x.dtype.kind != "f" or x.size >= config.grain:
         return None
     out = np.empty(x.shape, x.dtype)
     kernel(x, out, float(min), float(max), 0, x.size)

@@ -16,7 +16,7 @@ from . import conv_arrays as arrays
 from .direct import direct_op
 from .matmul import require_tensors
 from .shape import squeeze, unsqueeze
-from .windows import Windows, per_dim
+from .windows import Windows, fixed, per_dim
 
 __all__: list[str] = [
     "conv1d",
@@ -172,7 +172,7 @@ def _check_channels(
     if bias is not None and bias != (outs,):
         raise RuntimeError(
             f"{name}: {given}, weight of size {list(w)}, expected bias to be 1-dimensional with {outs} "
-            f"elements, but got bias of size {list(bias._array.shape)} instead"
+            f"elements, but got bias of size {list(bias)} instead"
         )
     if any(s == 0 for s in x[2:]):
         raise RuntimeError(
@@ -201,21 +201,16 @@ def _conv(
         x._array.shape,
         weight._array.shape,
         None if bias is None else bias._array.shape,
-        _fixed(stride),
-        _fixed(padding),
-        _fixed(dilation),
+        fixed(stride),
+        fixed(padding),
+        fixed(dilation),
         groups,
     )
     made = convolution(x, weight, bias, windows=windows, groups=int(groups))
     return made if batched else squeeze(made, 0)
 
 
-def _fixed(numbers: Any) -> Any:
-    """Options as something that a dictionary takes for a key."""
-    return tuple(numbers) if isinstance(numbers, list) else numbers
-
-
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def _geometry(
     name: str,
     shape: tuple[int, ...],
@@ -332,17 +327,17 @@ def _conv_transpose(
         x._array.shape,
         weight._array.shape,
         None if bias is None else bias._array.shape,
-        _fixed(stride),
-        _fixed(padding),
-        _fixed(output_padding),
+        fixed(stride),
+        fixed(padding),
+        fixed(output_padding),
         groups,
-        _fixed(dilation),
+        fixed(dilation),
     )
     made = input_adjoint(x, weight, bias, windows=windows, groups=int(groups))
     return made if batched else squeeze(made, 0)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def _transposed_geometry(
     name: str,
     shape: tuple[int, ...],

@@ -7,6 +7,7 @@ read there. Average pooling and its transpose are each other's rules.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..kernels import launch_lazily as launch
 from ..op import KernelOp, kernel_op
 from . import convert
 from .direct import DirectOp, direct_op
-from .windows import Spans, Windows, pooled_size, pooling_spans
+from .windows import Spans, Windows, fixed, pooled_size, window_counts
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d"]
 
@@ -79,68 +80,80 @@ def take_at(x: Any, index: Any, *, n: Any) -> Any:
 # -- maximum -----------------------------------------------------------------------------------------
 
 
-def _max_pool(x: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
-    n = len(spans.size)
-    lead = x.shape[: x.ndim - n]
+def _max_pool(x: np.ndarray, windows: Windows | Spans) -> tuple[np.ndarray, np.ndarray]:
+    n = len(windows.size)
     source, planes, size = _planes(x, n)
-    out = np.empty((*lead, *spans.out), source.dtype)
-    index = np.empty(out.shape, np.int32 if size < 2**31 else np.int64)
+    if size >= 2**31:
+        raise RuntimeError(
+            f"max_pool{n}d: a plane of {size} elements is too large, less than 2**31 are supported"
+        )
+    out = np.empty((*x.shape[: x.ndim - n], *windows.out), source.dtype)
+    index = np.empty(out.shape, np.int32)
     if out.size:
-        launch(kernels.pool.max_windows, (source, out, index, spans.table), planes, source.size)
+        pool = kernels.pool
+        if isinstance(windows, Spans):
+            launch(pool.max_windows, (source, out, index, windows.table), planes, source.size)
+        else:
+            launch(pool.max_taps, (source, out, index, windows.geo()), planes, source.size)
     return _back(out, x.dtype), index
 
 
 def _max_op(n: int, node_name: str) -> KernelOp:
-    def forward(x: Any, *, spans: Any) -> Any:
+    def forward(x: Any, *, windows: Any) -> Any:
         """The largest element of each window and its place in the plane."""
-        return _max_pool(x, spans)
+        return _max_pool(x, windows)
 
-    def rule(gs: Any, indices: Any, spans: Any) -> Any:
-        return add_at(gs[0], indices, size=spans.size, n=n)
+    def rule(gs: Any, indices: Any, windows: Any) -> Any:
+        return add_at(gs[0], indices, size=windows.size, n=n)
 
     return kernel_op(x=rule, outputs=("values", "indices"), name=f"max_pool{n}d", node_name=node_name)(
         forward
     )
 
 
-_MAX = {n: _max_op(n, f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
-_ADAPTIVE_MAX = {n: _max_op(n, f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
+MAX = {n: _max_op(n, f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
+ADAPTIVE_MAX = {n: _max_op(n, f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
 
 # -- mean --------------------------------------------------------------------------------------------
 
 
 def _mean_op(n: int, node_name: str) -> DirectOp:
-    def forward(x: Any, *, spans: Any, divisor: Any) -> Any:
+    def forward(x: Any, *, windows: Any, padded: Any, divisor: Any) -> Any:
         """The mean of each window: its sum by the number it counts as, or by ``divisor`` unless that is 0."""
         source, planes, _ = _planes(x, n)
-        out = np.empty((*x.shape[: x.ndim - n], *spans.out), source.dtype)
-        if out.size:
-            launch(kernels.pool.mean_windows, (source, out, spans.table, divisor), planes, source.size)
+        out = np.empty((*x.shape[: x.ndim - n], *windows.out), source.dtype)
+        if out.size and isinstance(windows, Spans):
+            launch(kernels.pool.mean_windows, (source, out, windows.table), planes, source.size)
+        elif out.size:
+            args = (source, out, windows.geo(), window_counts(windows, padded), divisor)
+            launch(kernels.pool.mean_taps, args, planes, source.size)
         return _back(out, x.dtype)
 
-    def transpose(g: Any, *, spans: Any, divisor: Any) -> Any:
+    def transpose(g: Any, *, windows: Any, padded: Any, divisor: Any) -> Any:
         """Each element of ``g`` spread evenly over its window."""
         source, planes, _ = _planes(g, n)
-        out = np.zeros((*g.shape[: g.ndim - n], *spans.size), source.dtype)
-        if out.size:
-            launch(kernels.pool.spread_windows, (source, out, spans.table, divisor), planes, out.size)
+        out = np.zeros((*g.shape[: g.ndim - n], *windows.size), source.dtype)
+        if out.size and isinstance(windows, Spans):
+            launch(kernels.pool.spread_windows, (source, out, windows.table), planes, out.size)
+        elif out.size:
+            args = (source, out, windows.geo(), window_counts(windows, padded), divisor)
+            launch(kernels.pool.spread_taps, args, planes, out.size)
         return _back(out, g.dtype)
 
-    mean = direct_op(
-        x=lambda g, spans, divisor: spread(g, spans=spans, divisor=divisor),
-        name=f"avg_pool{n}d",
-        node_name=node_name,
-    )(forward)
-    spread = direct_op(
-        g=lambda g, spans, divisor: mean(g, spans=spans, divisor=divisor),
-        name=f"avg_pool{n}d_spread",
-        node_name=node_name.replace("Backward", "BackwardBackward"),
-    )(transpose)
+    def rule(g: Any, windows: Any, padded: Any, divisor: Any) -> Any:
+        return spread(g, windows=windows, padded=padded, divisor=divisor)
+
+    def transposed_rule(g: Any, windows: Any, padded: Any, divisor: Any) -> Any:
+        return mean(g, windows=windows, padded=padded, divisor=divisor)
+
+    mean = direct_op(x=rule, name=f"avg_pool{n}d", node_name=node_name)(forward)
+    twice = node_name.replace("Backward", "BackwardBackward")
+    spread = direct_op(g=transposed_rule, name=f"avg_pool{n}d_spread", node_name=twice)(transpose)
     return mean
 
 
-_MEAN = {n: _mean_op(n, f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
-_ADAPTIVE_MEAN = {n: _mean_op(n, f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)}
+MEAN = {n: _mean_op(n, f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
+ADAPTIVE_MEAN = {n: _mean_op(n, f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)}
 
 # -- checks ------------------------------------------------------------------------------------------
 
@@ -180,10 +193,25 @@ def check_ranks(name: str, shape: tuple[int, ...], n: int) -> None:
 def _windows(
     name: str, input: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Windows:
+    given = (fixed(kernel), fixed(stride), fixed(padding), fixed(dilation))
+    return _geometry(name, n, input._array.shape, *given, bool(ceil_mode))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _geometry(
+    name: str,
+    n: int,
+    shape: tuple[int, ...],
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+) -> Windows:
+    """The windows of a pooling; errors for whatever does not fit."""
     kernel = _sizes(name, kernel, n, "kernel_size")
     stride = _stride(name, stride, kernel, n)
     padding, dilation = _sizes(name, padding, n, "padding"), _sizes(name, dilation, n, "dilation")
-    shape = input._array.shape
     check_ranks(name, shape, n)
     if min(kernel) <= 0:
         raise RuntimeError(f"{name}() kernel_size must be greater than zero, but got {list(kernel)}")
@@ -208,7 +236,7 @@ def _windows(
             )
     size = shape[len(shape) - n :]
     out = tuple(
-        pooled_size(name, *given, ceil_mode=bool(ceil_mode))
+        pooled_size(name, *given, ceil_mode=ceil_mode)
         for given in zip(size, kernel, stride, padding, dilation, strict=True)
     )
     if min(out) <= 0:
@@ -245,7 +273,7 @@ def _max(
     name = f"max_pool{n}d"
     _require(name, input, dtypes)
     windows = _windows(name, input, n, kernel, stride, padding, dilation, ceil_mode)
-    values, indices = _MAX[n](input, spans=pooling_spans(windows, False))
+    values, indices = MAX[n](input, windows=windows)
     return (values, convert.cast(indices, dtype=np.dtype(np.int64))) if return_indices else values
 
 
@@ -342,7 +370,7 @@ def _avg(
     if divisor == 0:
         raise RuntimeError(f"{name}: divisor must be not zero")
     windows = _windows(name, input, n, kernel, stride, padding, 1, ceil_mode)
-    return _MEAN[n](input, spans=pooling_spans(windows, bool(count_include_pad)), divisor=int(divisor or 0))
+    return MEAN[n](input, windows=windows, padded=bool(count_include_pad), divisor=int(divisor or 0))
 
 
 def avg_pool1d(

@@ -30,6 +30,11 @@ def per_dim(value: Any, n: int, name: str, argument: str) -> tuple[int, ...]:
     return given
 
 
+def fixed(numbers: Any) -> Any:
+    """Options as something that a dictionary takes for a key."""
+    return tuple(numbers) if isinstance(numbers, list) else numbers
+
+
 class Windows(NamedTuple):
     """Output t and tap k meet the input at t * stride - padding + k * dilation, per dimension."""
 
@@ -52,16 +57,6 @@ class Windows(NamedTuple):
         """The number of elements of a window."""
         return math.prod(self.kernel)
 
-    def simple(self) -> bool:
-        """Whether each window is one element and the windows are the input."""
-        n = len(self.size)
-        return (
-            self.kernel == (1,) * n
-            and self.stride == (1,) * n
-            and self.padding == (0,) * n
-            and self.size == self.out
-        )
-
 
 @lru_cache(maxsize=1024)
 def _geo(w: Windows) -> np.ndarray:
@@ -73,68 +68,54 @@ def _geo(w: Windows) -> np.ndarray:
     return made
 
 
-class Spans:
-    """Pooling windows: per dimension where each starts, ends, and how many elements it counts as.
+@lru_cache(maxsize=1024)
+def window_counts(w: Windows, with_padding: bool) -> np.ndarray:
+    """How many elements each window counts as, per dimension, for depth, height and width in turn.
 
-    Made by :func:`pooling_spans` and :func:`adaptive_spans`; equal arguments give the same object.
+    With padding its part of the padding counts too, as far as that goes; behind it nothing does.
+    """
+    numbers = [1] * (3 - len(w.size))
+    for n, m, k, s, p, _ in zip(*w, strict=True):
+        for t in range(m):
+            a = t * s - p
+            numbers.append(min(a + k, n + p) - a if with_padding else min(a + k, n) - max(a, 0))
+    made = np.array(numbers, dtype=np.int64)
+    made.flags.writeable = False
+    return made
+
+
+class Spans:
+    """As many windows as asked for, as equal as can be, overlapping where sizes do not divide.
+
+    ``table`` holds the sizes of the input and of the output, and per dimension where each window starts, ends,
+    and how long it is. Equal arguments of :func:`spans` give the same object.
     """
 
-    __slots__ = ("dilation", "key", "out", "size", "table")
+    __slots__ = ("out", "size", "table")
 
-    def __init__(
-        self,
-        key: tuple[Any, ...],
-        size: tuple[int, ...],
-        rows: list[tuple[list[int], list[int], list[int]]],
-        dilation: tuple[int, ...],
-    ) -> None:
-        self.key = key
+    def __init__(self, size: tuple[int, ...], out: tuple[int, ...]) -> None:
         self.size = size
-        self.out = tuple([len(starts) for starts, _, _ in rows])
-        more = 3 - len(size)
-        rows = [([0], [1], [1])] * more + rows
-        head = [(1,) * more + size, [len(starts) for starts, _, _ in rows], (1,) * more + dilation]
-        numbers = [n for part in head for n in part] + [n for three in rows for part in three for n in part]
+        self.out = out
+        more = (1,) * (3 - len(size))
+        numbers = [*more, *size, *more, *out]
+        for n, m in zip((*more, *size), (*more, *out), strict=True):
+            starts = [t * n // m for t in range(m)]
+            ends = [-(-(t + 1) * n // m) for t in range(m)]
+            numbers += [*starts, *ends, *(b - a for a, b in zip(starts, ends, strict=True))]
         self.table = np.array(numbers, dtype=np.int64)
         self.table.flags.writeable = False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spans) and other.key == self.key
+        return isinstance(other, Spans) and (other.size, other.out) == (self.size, self.out)
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash((self.size, self.out))
 
     def __repr__(self) -> str:
-        return f"Spans{self.key}"
+        return f"Spans(size={self.size}, out={self.out})"
 
 
-@lru_cache(maxsize=1024)
-def pooling_spans(w: Windows, count_padding: bool) -> Spans:
-    """Windows clipped to the input; counted with their part of the padding, or without."""
-    rows = []
-    for n, m, k, s, p, d in zip(*w, strict=True):
-        starts, ends, counts = [], [], []
-        for t in range(m):
-            a = t * s - p
-            b = a + d * (k - 1) + 1
-            padded = min(b, n + p)
-            first = a if a >= 0 else a % d  # the first tap within the input
-            starts.append(min(first, n - 1))
-            ends.append(max(min(b, n), min(first, n - 1)))
-            counts.append(padded - a if count_padding else ends[-1] - max(a, 0))
-        rows.append((starts, ends, counts))
-    return Spans(("pooling", w, count_padding), w.size, rows, w.dilation)
-
-
-@lru_cache(maxsize=1024)
-def adaptive_spans(size: tuple[int, ...], out: tuple[int, ...]) -> Spans:
-    """As many windows as asked for, as equal as can be, overlapping where sizes do not divide."""
-    rows = []
-    for n, m in zip(size, out, strict=True):
-        starts = [t * n // m for t in range(m)]
-        ends = [-(-(t + 1) * n // m) for t in range(m)]
-        rows.append((starts, ends, [b - a for a, b in zip(starts, ends, strict=True)]))
-    return Spans(("adaptive", size, out), size, rows, (1,) * len(size))
+spans = lru_cache(maxsize=1024)(Spans)
 
 
 def pooled_size(

@@ -157,7 +157,7 @@ FORK = """
         y = (x * 2).exp() + x
         y.sum().backward()
         m = tg.ones(300, 300)
-        return round(y.sum().item()) == 2516717 and round((m @ m).sum().item()) == 27_000_000
+        return abs(y.sum().item() / 2_516_716.83 - 1) < 1e-6 and (m @ m).sum().item() == 27_000_000
 
     def child(action):
         pid = os.fork()
