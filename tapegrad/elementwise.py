@@ -399,10 +399,13 @@ class Elementwise(Op):
             raise RuntimeError(
                 f"\"{self.name}\" is not implemented for '{promoted.short}': it needs integers or bools"
             )
-        if self.kind == "floating" and promoted.category != dtypes.FLOATING:
-            raise NotImplementedError(
-                f"\"{self.name}\" is not implemented for '{promoted.short}': it needs a floating type; convert with .float() first"
-            )
+        if self.kind == "floating":
+            tensors = [tape.dtype_of(v) for v in values if isinstance(v, Value)]
+            if not any(d.is_floating_point for d in tensors):
+                raise NotImplementedError(
+                    f"\"{self.name}\" is not implemented for '{tensors[0].short}': it needs a floating type; "
+                    "convert with .float() first"
+                )
         if self.kind == "compare":
             return promoted, dtypes.bool_
         return promoted, promoted

@@ -110,7 +110,7 @@ result._view = None
 """
 
 _ENTRY = """\
-entry = new(Entry)
+entry = Entry()
 entry.op = op
 entry.edges = {edges}
 entry.indices = {indices}

@@ -324,7 +324,7 @@ def record(
     meta: tuple[Any, ...],
 ) -> Entry:
     """Append an entry."""
-    entry = _new(Entry)
+    entry = Entry()
     entry.op = op
     entry.edges = edges
     entry.indices = indices

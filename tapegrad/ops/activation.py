@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..fastpath import elementwise
 from ..kernels.formula import Scalar, function, select
 from ..tape import Value
@@ -41,11 +43,15 @@ def linked(grad: Any, by: Any) -> Any:
     return grad
 
 
+def _refuse_bool(name: str, x: Any) -> None:
+    if type(x) is Scalar and x.char == "?":
+        raise RuntimeError(f"{name}: Boolean inputs are not supported; convert first")
+
+
 @elementwise(input=lambda g, out: linked(where(out <= 0, 0.0, g), out))
 def relu(input: Any) -> Any:
     """input where it is positive, else 0; the gradient at 0 is 0."""
-    if type(input) is Scalar and input.char == "?":
-        raise RuntimeError("relu: Boolean inputs are not supported; convert first")
+    _refuse_bool("relu", input)
     return select(input < 0, 0, input)
 
 
@@ -56,6 +62,7 @@ def _inside_slope(g: Any, input: Any, low: Any, high: Any) -> Any:
 @elementwise(name="hardtanh", input=_inside_slope)
 def clamp_inside(input: Any, *, low: Any, high: Any) -> Any:
     """input within [low, high]; unlike clamp, the gradient at the edges is 0."""
+    _refuse_bool("hardtanh", input)
     return clamp_both(input, low, high)
 
 
@@ -333,6 +340,12 @@ def _whole(input: Any, *limits: Any) -> tuple[Any, ...]:
     return tuple(int(v) for v in limits) if integral else limits
 
 
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, (int, float, np.number, Value)):
+        raise TypeError(f"{name}(): a number is needed, not {type(value).__name__}")
+    return float(value)  # type: ignore[arg-type]
+
+
 def relu_(input: Any) -> Any:
     """In place: relu."""
     return _inplace(relu, input)
@@ -373,7 +386,7 @@ def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """input where it is positive, else negative_slope * input."""
-    return _run(leaky, input, inplace, float(negative_slope))
+    return _run(leaky, input, inplace, _number("leaky_relu", negative_slope))
 
 
 def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
@@ -427,7 +440,7 @@ def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training:
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """input where it is positive, else alpha * (exp(input) - 1)."""
-    return _run(exponential_linear, input, inplace, float(alpha))
+    return _run(exponential_linear, input, inplace, _number("elu", alpha))
 
 
 def elu_(input: Any, alpha: float = 1.0) -> Any:
@@ -449,7 +462,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """input where it is positive, else alpha * (exp(input / alpha) - 1)."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _run(exponential_linear_smooth, input, inplace, alpha=float(alpha), rate=1.0 / alpha)
+    return _run(exponential_linear_smooth, input, inplace, alpha=_number("celu", alpha), rate=1.0 / alpha)
 
 
 def celu_(input: Any, alpha: float = 1.0) -> Any:
@@ -479,8 +492,8 @@ def mish(input: Any, inplace: bool = False) -> Any:
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * input)) / beta; linear where beta * input is above the threshold."""
     if beta == 1:
-        return bent_softplus(input, float(threshold))
-    return scaled_softplus(input, beta=float(beta), threshold=float(threshold))
+        return bent_softplus(input, _number("softplus", threshold))
+    return scaled_softplus(input, beta=_number("softplus", beta), threshold=_number("softplus", threshold))
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
@@ -495,14 +508,14 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """0 within [-lambd, lambd], else input."""
-    return shrink_hard(input, float(lambd))
+    return shrink_hard(input, _number("hardshrink", lambd))
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """input moved towards 0 by lambd; RuntimeError for a negative lambd."""
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}")
-    return shrink_soft(input, float(lambd))
+    return shrink_soft(input, _number("softshrink", lambd))
 
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:

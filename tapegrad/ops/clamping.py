@@ -26,6 +26,12 @@ __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "heaviside", "nan_to_num",
 _round_scalar = formula.function("round")
 
 
+def require(x: Any, name: str, argument: str) -> None:
+    """TypeError for what is neither a tensor nor a symbol in a formula."""
+    if not isinstance(x, (Value, Scalar, Expr)):
+        raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(x).__name__}")
+
+
 # -- clamp ---------------------------------------------------------------------------------------------
 
 
@@ -79,6 +85,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
         made = _between_numbers(input, min, max)
         if made is not None:
             return made
+    require(input, "clamp", "input")
     min, max = _bounds(min, max, "clamp")
     if max is None:
         return clamp_low(input, min, out=out)
@@ -185,6 +192,8 @@ def step(input: Any, values: Any) -> Any:
 
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     """The step function: 0 for negative input, 1 for positive, and ``values`` where input is zero."""
+    require(input, "heaviside", "input")
+    require(values, "heaviside", "values")
     if isinstance(input, Value) and isinstance(values, Value) and input._array.dtype != values._array.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return step(input, values, out=out)

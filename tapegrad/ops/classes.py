@@ -10,13 +10,14 @@ import numpy as np
 from .. import kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
+from ..tape import Value
 from .arithmetic import div, mul
 from .fused import fused
 from .maths import exp
 from .reduce import logsumexp
 from .reduce import sum as total
 from .reduction import chosen_reduction, constant, reduced
-from .shape import expand, reshape, unsqueeze
+from .shape import expand, reshape, squeeze, unsqueeze
 from .softmax import log_softmax, wide
 
 _NONE = np.zeros(1, np.float32)  # in the place of weights that are not given
@@ -182,11 +183,19 @@ def _class_dim(input: Any) -> int:
     return 0 if input._array.ndim == 1 else 1
 
 
+def _check_tensors(name: str, input: Any, target: Any) -> None:
+    for what, value in (("input", input), ("target", target)):
+        if not isinstance(value, Value):
+            raise TypeError(f"{name}(): argument {what!r} must be a tensor, not {type(value).__name__}")
+
+
 def _check(name: str, input: Any, target: Any, weight: Any) -> None:
     """Shapes and types of class indices and weights."""
     shape, wanted = input._array.shape, target._array.shape
     if not shape:
         raise ValueError(f"{name}: expected 1 or more dimensions (got 0)")
+    if input._array.dtype.kind != "f":
+        raise NotImplementedError(f'"{name}" is not implemented for {input._array.dtype}: convert with .float()')
     dim = _class_dim(input)
     if len(shape) > 1 and wanted and shape[0] != wanted[0]:
         raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]}).")
@@ -237,6 +246,9 @@ def nll_loss(
     The mean is over the weights of the targets that are not ``ignore_index``.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    _check_tensors("nll_loss", input, target)
+    if input._array.ndim == 1 and target._array.shape == (1,):
+        target = squeeze(target, 0)
     _check("nll_loss", input, target, weight)
     return _negative_likelihood(input, target, constant(weight, "weight"), ignore_index, reduction)
 
@@ -259,6 +271,9 @@ def cross_entropy(
     reduction = chosen_reduction(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    _check_tensors("cross_entropy", input, target)
+    if not input._array.ndim and target._array.dtype.kind != "f":
+        raise RuntimeError("cross_entropy: Expected floating point type for target with class probabilities")
     if target._array.dtype.kind == "f":
         return _cross_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     _check("cross_entropy", input, target, weight)

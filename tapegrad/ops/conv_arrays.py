@@ -11,6 +11,7 @@ import itertools
 import math
 import threading
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,8 @@ class Runs:
         self.flat = through < lines * across
         self.pitch = pitch if self.flat else across * lanes
         self.room = (through if self.flat else lines * across) * lanes
-        table, parts = [], []
+        table: list[tuple[int, int, int]] = []
+        parts: list[tuple[int, int, int]] = []
         for z in range(depth):
             base = z * height * pitch
             begins = range(0, length, lanes) if self.flat else range(0, lines * self.pitch, lanes)
@@ -233,18 +235,18 @@ def input_adjoint(
     turned = turned.reshape(channels, outs // groups, *w.kernel)
     if set(w.stride) == {1}:
         ((_, inner, taps),) = _residues(w)
-        return _narrow(forward(g, np.ascontiguousarray(turned[(..., *taps)]), bias, inner, groups), dtype)
+        return _narrow(forward(g, np.ascontiguousarray(turned[taps]), bias, inner, groups), dtype)
     x = np.zeros((images, channels, *w.size), g.dtype)
     if bias is not None:
         x += bias.reshape(-1, *[1] * len(w.size)).astype(x.dtype)
     if g.size and weight.size:
         for place, inner, taps in _residues(w):
-            x[(..., *place)] = forward(g, np.ascontiguousarray(turned[(..., *taps)]), bias, inner, groups)
+            x[place] = forward(g, np.ascontiguousarray(turned[taps]), bias, inner, groups)
     return _narrow(x, dtype)
 
 
 @lru_cache(maxsize=256)
-def _residues(w: Windows) -> list[tuple[tuple[slice, ...], Windows, tuple[slice, ...]]]:
+def _residues(w: Windows) -> list[tuple[Any, Windows, Any]]:
     """The transposed map, cut into maps of stride 1.
 
     Inputs i with (i + padding) % stride == r meet those taps k alone with k * dilation % stride == r, and
@@ -272,10 +274,10 @@ def _residues(w: Windows) -> list[tuple[tuple[slice, ...], Windows, tuple[slice,
                 )
             )
         per_dim.append(found)
-    made = []
+    made: list[tuple[Any, Windows, Any]] = []
     for chosen in itertools.product(*per_dim):
         places, numbers, taps = zip(*chosen, strict=True)
-        made.append((places, Windows(*zip(*numbers, strict=True)), taps))
+        made.append(((..., *places), Windows(*zip(*numbers, strict=True)), (..., *taps)))
     return made
 
 
@@ -288,7 +290,11 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
     weight = np.zeros((outs, per_group, *w.kernel), x.dtype)
     if not weight.size or not x.size or not g.size:
         return _narrow(weight, dtype)
-    return _narrow(_contract(x, g, w, groups).reshape(weight.shape).astype(x.dtype), dtype)
+    made = _contract(x, g, w, groups)
+    if not np.isfinite(made).all():
+        # Beside every line of outputs neighbours were multiplied by zero, and a NaN there has spread.
+        made = _contract_columns(x, g, w, groups)
+    return _narrow(made.reshape(weight.shape).astype(x.dtype), dtype)
 
 
 def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
@@ -318,6 +324,17 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
         given = (dealt, lined, total, shifts, lines, len(lines), size, tall, broad, each // groups)
         launch(conv.contract[rows], given, groups * tall * broad, len(lines) * groups * tall * broad * 32)
     return total[:, :height, :n]
+
+
+def _contract_columns(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
+    """The same sums from windows laid out as columns, so that nothing else comes in."""
+    cols = np.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
+    total: np.ndarray = np.zeros((groups, g.shape[1] // groups, cols.shape[1]))
+    with np.errstate(all="ignore"):
+        for image, part in zip(x, g, strict=True):
+            launch(kernels.columns.columns, (image, cols, w.geo()), x.shape[1], cols.size)
+            total += np.matmul(part.reshape(groups, -1, w.outputs()), cols.swapaxes(1, 2))
+    return total
 
 
 # -- the bias --------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import kernels, return_types
+from ..derive import Expr
 from ..fastpath import elementwise
+from ..kernels.formula import Scalar
 from ..op import KernelOp, kernel_op
 from ..tape import Value
 from .along import add_along
@@ -139,7 +141,9 @@ def _face(input: Any, dim: Any, keepdim: bool, other: Any, out: Any, name: str) 
     whole, along, binary = {
         "max": (largest, largest_along, maximum), "min": (smallest, smallest_along, minimum),
     }[name]  # fmt: skip
-    if isinstance(dim, Value):
+    if not isinstance(input, (Value, Scalar, Expr)):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if isinstance(dim, (Value, Scalar, Expr)) or (dim is not None and not isinstance(input, Value)):
         other, dim = dim, None
     if other is not None:
         return binary(input, other, out=out)

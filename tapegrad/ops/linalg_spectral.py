@@ -26,7 +26,7 @@ from .linalg_solve import solved_triangular
 from .maths import abs as absolute
 from .matmul import product
 from .out import into
-from .shape import as_indexed, cat, narrow, squeeze, unsqueeze
+from .shape import as_indexed, cat, narrow, reshape, squeeze, unsqueeze
 
 __all__ = ["pinverse", "qr", "svd"]
 
@@ -286,10 +286,12 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> An
     else:
         made = right.new_zeros((*b[:-2], a[-1], b[-1]))
     residuals = _residuals(A, right, made, rank) if driver != "gelsy" else None
+    if residuals is None:  # empty, but on record like PyTorch's
+        residuals = as_indexed(reshape(made, (made._array.size,)), key=(slice(0, 0),))
     empty = A._make(np.empty((0,), A._array.dtype))
     return return_types.linalg_lstsq(
         squeeze(made, -1) if vector else made,
-        empty if residuals is None else residuals,
+        residuals,
         A._make(np.empty((0,), np.int64) if driver == "gels" else np.asarray(rank, np.int64)),
         A._make(s) if driver in ("gelsd", "gelss") else empty,
     )

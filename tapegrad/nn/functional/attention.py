@@ -64,6 +64,8 @@ def scaled_dot_product_attention(
     elif attn_mask is not None and attn_mask._array.dtype.char == "?":
         allowed = attn_mask
     elif attn_mask is not None:
+        if not attn_mask.is_floating_point():
+            raise RuntimeError(f"Expected attn_mask dtype to be bool or float, but got {attn_mask.dtype}")
         scores = scores + attn_mask
     if allowed is not None:
         scores = where(allowed, scores, -math.inf)

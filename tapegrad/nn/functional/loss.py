@@ -19,7 +19,7 @@ from ...tensor import Tensor
 
 
 @elementwise(
-    kind="float",
+    kind="floating",
     name="mse_loss",
     input=lambda g, input, target: g * ((input - target) * 2),
     target=lambda g, input, target: g * ((target - input) * 2),
@@ -46,7 +46,7 @@ def _huber_slope(g: Any, d: Any, delta: Any) -> Any:
 
 
 @elementwise(
-    kind="float",
+    kind="floating",
     name="huber_loss",
     input=lambda g, input, target, delta: _huber_slope(g, input - target, delta),
     target=lambda g, input, target, delta: _huber_slope(g, target - input, delta),
@@ -62,7 +62,7 @@ def _smooth_slope(g: Any, d: Any, beta: Any) -> Any:
 
 
 @elementwise(
-    kind="float",
+    kind="floating",
     name="smooth_l1_loss",
     input=lambda g, input, target, beta: _smooth_slope(g, input - target, beta),
     target=lambda g, input, target, beta: _smooth_slope(g, target - input, beta),
@@ -74,7 +74,7 @@ def _smooth(input: Any, target: Any, *, beta: Any) -> Any:
 
 
 @elementwise(
-    kind="float",
+    kind="floating",
     name="binary_cross_entropy",
     input=lambda g, input, target: g * ((input - target) / _kept((1 - input) * input)),
     target=lambda g, input: g * (_bounded_log(1 - input) - _bounded_log(input)),
