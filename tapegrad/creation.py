@@ -255,6 +255,8 @@ def arange(
     first, last, by = (v.item() if isinstance(v, Tensor) else v for v in (first, last, by))
     if by == 0:
         raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
     if (last - first) * by < 0:
         raise RuntimeError("upper bound and larger bound inconsistent with step sign")
     if to is None:

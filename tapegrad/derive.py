@@ -9,7 +9,7 @@ tape, and derived once more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from .op import Rule
 
@@ -20,7 +20,7 @@ class Expr:
     __slots__ = ("args", "name", "op", "params")
 
     # Arithmetic on symbols goes through the ops of these names; ops/elementwise.py fills them in.
-    table: dict[str, Any] = {}
+    table: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, op: Any, args: tuple[Any, ...], params: dict[str, Any], name: str = "") -> None:
         self.op = op

@@ -354,9 +354,9 @@ class Elementwise(Op):
     def _finish(self, values: list[Any], made: np.ndarray, params: dict[str, Any]) -> Any:
         cls = next(v for v in values if isinstance(v, Value))
         result = cls._make(made)
-        if modes.grad and self.rules and made.dtype.kind == "f":
-            if any(isinstance(v, Value) and v._source() is not None for v in values):
-                self.attach(result, values, params)
+        tracked = any(isinstance(v, Value) and v._source() is not None for v in values)
+        if tracked and modes.grad and self.rules and made.dtype.kind == "f":
+            self.attach(result, values, params)
         return result
 
     def attach(self, result: Any, values: Sequence[Any], params: dict[str, Any]) -> None:

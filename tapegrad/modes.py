@@ -97,7 +97,7 @@ class _Mode:
                     except GeneratorExit:
                         source.close()
                         raise
-                    except BaseException as err:
+                    except BaseException as err:  # noqa: BLE001 - handed on to the generator
                         with self._fresh():
                             item = source.throw(err)
                     else:

@@ -430,4 +430,5 @@ def saved_arrays(entry: Entry) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def dtype_of(value: Value) -> dtypes.dtype:
+    """The dtype of a value's array."""
     return dtypes.of(value._array)

@@ -178,8 +178,7 @@ def _run(lib: Any, seed: int) -> list[Any]:
             continue
         m.pool.append(out)
         seen.append(["step", list(out.shape), out.requires_grad, out.is_leaf])
-    for t in m.pool:
-        seen.append([t.requires_grad, t.is_leaf, t.detach().double().reshape(-1).tolist()])
+    seen += [[t.requires_grad, t.is_leaf, t.detach().double().reshape(-1).tolist()] for t in m.pool]
     total: Any = 0
     for k, t in enumerate(m.pool):
         total = total + t.double().sum() * (1 + 0.1 * k)

@@ -17,7 +17,7 @@ class Sample(NamedTuple):
 
     twin: Callable[..., Any]
     domains: tuple[tuple[float, float], ...] = ((-3.0, 3.0),)
-    params: dict[str, float] = {}
+    params: dict[str, float] = {}  # noqa: RUF012 - never changed
     second: bool = True  # whether second derivatives are checked by finite differences
 
 

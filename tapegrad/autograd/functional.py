@@ -114,7 +114,7 @@ def jvp(
 ) -> tuple[Any, Any]:
     """``(func(inputs), J v)``, by differentiating the vector-Jacobian product, which is linear in its weights."""
     with enable_grad():
-        many, given = _tuple(inputs, "jvp", "inputs")
+        _, given = _tuple(inputs, "jvp", "inputs")
         directions = _weights(v, given, "jvp") if v is not None else _weights(None, given, "jvp")
         xs = _inputs(given, create_graph)
         many_out, outputs = _outputs(func(*xs), "jvp", strict)

@@ -185,10 +185,8 @@ def gradgradcheck(
     def first(*everything: Any) -> tuple[Any, ...]:
         args, gs = everything[:count], everything[count:]
         with enable_grad():
-            # Finite differences run this without recording, so the inputs are made leaves of their own graph.
-            fresh = [a if isinstance(a, Value) and a.requires_grad else a for a in args]  # type: ignore[attr-defined]
-            outs = _differentiable(func(*fresh))
-            found = grad(outs, [fresh[j] for j in places], list(gs), create_graph=True, allow_unused=True)
+            outs = _differentiable(func(*args))
+            found = grad(outs, [args[j] for j in places], list(gs), create_graph=True, allow_unused=True)
         return tuple(f for f in found if f is not None)
 
     return gradcheck(

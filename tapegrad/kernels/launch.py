@@ -33,13 +33,13 @@ _home: int | None = None  # the process in which numba's threads live, once they
 
 def run(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, work: int) -> None:
     """Run a kernel over ``range(count)``; ``work`` is its total size in elements."""
-    if work >= config.grain and count > 1 and config.threads > 1 and not PLAIN:
-        if _region.acquire(blocking=False):
-            try:
-                if _parallel(kernel, chars, args, count):
-                    return
-            finally:
-                _region.release()
+    large = work >= config.grain and count > 1 and config.threads > 1 and not PLAIN
+    if large and _region.acquire(blocking=False):
+        try:
+            if _parallel(kernel, chars, args, count):
+                return
+        finally:
+            _region.release()
     kernel.entry(chars)(*args, 0, count)
 
 

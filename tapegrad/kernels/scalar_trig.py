@@ -5,7 +5,7 @@ sum of three floats. That is good enough up to the limits below. Beyond, where o
 place may be many turns, a slow exact reduction takes over; it is called rarely.
 """
 
-# ruff: noqa: D103, FURB136, I001, PLW0108 (names say what they are; min and max change what NaN does)
+# ruff: noqa: D103, FURB136, I001 (names say what they are; min and max change what NaN does)
 
 from __future__ import annotations
 

@@ -301,7 +301,9 @@ class BlendMethods:
     def float_power_(self, exponent: Any) -> Any:
         """In place: self to the power exponent; self must be float64."""
         if self._array.dtype.char != "d":  # type: ignore[attr-defined]
-            raise RuntimeError("float_power_: the base given to float_power_ has to be float64, since the result is")
+            raise RuntimeError(
+                "float_power_: the base given to float_power_ has to be float64, since the result is"
+            )
         return self.pow_(exponent)  # type: ignore[attr-defined]
 
     def ldexp_(self, other: Any) -> Any:

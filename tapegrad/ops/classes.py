@@ -195,7 +195,9 @@ def _check(name: str, input: Any, target: Any, weight: Any) -> None:
     if not shape:
         raise ValueError(f"{name}: expected 1 or more dimensions (got 0)")
     if input._array.dtype.kind != "f":
-        raise NotImplementedError(f'"{name}" is not implemented for {input._array.dtype}: convert with .float()')
+        raise NotImplementedError(
+            f'"{name}" is not implemented for {input._array.dtype}: convert with .float()'
+        )
     dim = _class_dim(input)
     if len(shape) > 1 and wanted and shape[0] != wanted[0]:
         raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]}).")

@@ -147,7 +147,7 @@ def _face(input: Any, dim: Any, keepdim: bool, other: Any, out: Any, name: str) 
         other, dim = dim, None
     if other is not None:
         return binary(input, other, out=out)
-    x = input._array
+    x: np.ndarray = input._array  # type: ignore[union-attr] # a number or symbol was handled above
     if dim is None:
         if keepdim:
             raise TypeError(f"{name}(): keepdim needs a dim")
@@ -218,7 +218,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: A
     _some_elements(x, dims, dim, "aminmax")
     made = both_over(input, dims=dims, shape=shape)
     if out is not None:
-        made = tuple(into(m, o, "aminmax") for m, o in zip(made, out, strict=True))
+        made = tuple(into(m, o, "aminmax", exact=True) for m, o in zip(made, out, strict=True))
     return return_types.aminmax(*made)
 
 

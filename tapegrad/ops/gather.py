@@ -88,7 +88,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
         result = take_rows(input, at, dim=0, span=input._array.ndim)
     else:
         result = take_along(input, at, dim=d)
-    return result if out is None else out.copy_(result)
+    return into(result, out, "gather", exact=True, inputs=(input, index))
 
 
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:

@@ -316,6 +316,21 @@ def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     return into(_cholesky("cholesky", input, upper, True)[0], out, "cholesky")
 
 
+def _factor_rule(g: Any, L: Any, out: Any, needs: Any) -> tuple[Any, Any]:
+    # As in PyTorch the factor counts as a whole matrix here, not as a triangle.
+    to_b = solved_by_factor(g, L)
+    if not needs[1]:
+        return to_b, None
+    change = product(to_b, mt(out))
+    return to_b, -product(change + mt(change), L)
+
+
+@kernel_op(all=_factor_rule, name="cholesky_solve")
+def solved_by_factor(B: Any, L: Any) -> Any:
+    """X with L L^T X = B, for lower triangular L."""
+    return _triangular(L.swapaxes(-1, -2), _triangular(L, B, False, False), True, False)
+
+
 def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
     """X with A X = B, given the Cholesky factor of A."""
     for argument, x in (("B", B), ("L", L)):
@@ -333,9 +348,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
             f"cholesky_solve: Incompatible matrix sizes: L has shape {list(a)} and B {list(b)}"
         )
     check_batches("cholesky_solve", a, b)
-    first = mt(L) if upper else L
-    half = solved_triangular(first, B, is_upper=False, unit=False)
-    return into(solved_triangular(mt(first), half, is_upper=True, unit=False), out, "cholesky_solve")
+    return into(solved_by_factor(B, mt(L) if upper else L), out, "cholesky_solve")
 
 
 def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:

@@ -11,8 +11,11 @@ from ..op import check_inplace
 from ..tape import Value
 
 
-def into(result: Any, out: Any, name: str) -> Any:
-    """The result itself, or ``out`` with the result written into it; an empty ``out`` takes its shape."""
+def into(result: Any, out: Any, name: str, *, exact: bool = False, inputs: Any = ()) -> Any:
+    """The result itself, or ``out`` with the result written into it; an empty ``out`` takes its shape.
+
+    RuntimeError for an ``out`` of another dtype, if it must be ``exact``, and for one that overlaps ``inputs``.
+    """
     if out is None:
         return result
     if not isinstance(out, Value):
@@ -26,6 +29,15 @@ def into(result: Any, out: Any, name: str) -> Any:
     if have.category > to.category:
         raise RuntimeError(
             f"{name}(): result type {have.short} can't be cast to the desired output type {to.short}"
+        )
+    if exact and have is not to:
+        raise RuntimeError(
+            f"{name}(): Expected out tensor to have dtype {have.short}, but got {to.short} instead"
+        )
+    if any(np.may_share_memory(out._array, x._array) for x in inputs):
+        raise RuntimeError(
+            f"{name}(): unsupported operation: the input tensors and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before the operation."
         )
     check_inplace(out, name)
     shape = result._array.shape

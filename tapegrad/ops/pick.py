@@ -276,7 +276,7 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
 def take(input: Any, index: Any, *, out: Any = None) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
     result = take_rows(input, _kept(index, _flat(input, index, "take")), dim=0, span=input._array.ndim)
-    return result if out is None else out.copy_(result)
+    return into(result, out, "take", exact=True, inputs=(input, index))
 
 
 def _put_parts(input: Any, index: Any, source: Any) -> tuple[np.ndarray, Any]:

@@ -460,7 +460,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = wrap_dim(dim, len(shape))
-    n, begin = shape[d], int(start)
+    if isinstance(start, Value) and (start._array.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError("narrow(): start must be an 0-dim integral Tensor.")
+    n, begin = shape[d], int(start)  # type: ignore[call-overload]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= begin <= n:
@@ -647,7 +649,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
                 f"for tensor number {j} in the list."
             )
     result = joined(*full, dim=d, dtype=dtypes.result_type(items).numpy)
-    return result if out is None else out.copy_(result)
+    return into(result, out, "cat", inputs=items)
 
 
 concat = concatenate = cat

@@ -80,7 +80,13 @@ def test_random_numbers_do_not_depend_on_threads() -> None:
     for threads in (1, 3, 2):
         tg.set_num_threads(threads)
         tg.manual_seed(3)
-        seen.append([tg.randn(SIZE).numpy().tobytes(), tg.rand(SIZE).numpy().tobytes(), tg.randperm(SIZE).numpy().tobytes()])
+        seen.append(
+            [
+                tg.randn(SIZE).numpy().tobytes(),
+                tg.rand(SIZE).numpy().tobytes(),
+                tg.randperm(SIZE).numpy().tobytes(),
+            ]
+        )
     assert seen[0] == seen[1] == seen[2]
 
 
@@ -252,7 +258,15 @@ def test_a_block_sets_the_number_of_threads_and_restores_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), [(0, RuntimeError), (-3, RuntimeError), (1.5, TypeError), ("2", TypeError), (True, TypeError), (None, TypeError)]
+    ("value", "error"),
+    [
+        (0, RuntimeError),
+        (-3, RuntimeError),
+        (1.5, TypeError),
+        ("2", TypeError),
+        (True, TypeError),
+        (None, TypeError),
+    ],
 )
 def test_what_is_no_number_of_threads(value: object, error: type[Exception]) -> None:
     before = tg.get_num_threads()
@@ -264,7 +278,11 @@ def test_what_is_no_number_of_threads(value: object, error: type[Exception]) -> 
 
 
 def _blas_threads() -> set[int]:
-    return {lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas" and "numpy" in lib["filepath"]}
+    return {
+        lib["num_threads"]
+        for lib in threadpoolctl.threadpool_info()
+        if lib["user_api"] == "blas" and "numpy" in lib["filepath"]
+    }
 
 
 def test_blas_is_limited_along() -> None:
@@ -307,5 +325,7 @@ def test_a_bad_environment_is_refused_by_name(value: str) -> None:
 
 
 def test_more_threads_than_cores_by_the_environment() -> None:
-    out, _ = run("import tapegrad as tg; print((tg.ones(300_000) * 2).sum().item())", TAPEGRAD_NUM_THREADS="64")
+    out, _ = run(
+        "import tapegrad as tg; print((tg.ones(300_000) * 2).sum().item())", TAPEGRAD_NUM_THREADS="64"
+    )
     assert out.strip() == "600000.0"

@@ -22,7 +22,9 @@ def _broken_power(sample: Any) -> bool:
 EXCLUDED = [
     Exclusion("empty", "the memory is not initialised: there is nothing to compare"),
     Exclusion("empty_like", "the memory is not initialised: there is nothing to compare"),
-    Exclusion("linalg.norm", "torch's derivative of an empty sum of broken powers is NaN", _broken_power, "second"),
+    Exclusion(
+        "linalg.norm", "torch's derivative of an empty sum of broken powers is NaN", _broken_power, "second"
+    ),
 ]
 
 

@@ -1,7 +1,5 @@
 """Losses between numbers: elementwise distances and likelihoods."""
 
-
-
 from __future__ import annotations
 
 import math
