@@ -16,18 +16,31 @@ from .tape import Value
 from .tensor import Tensor
 
 
-def _finish(array: np.ndarray, requires_grad: bool) -> Tensor:
-    made: Tensor = Tensor._make(array)
+def _finish(array: np.ndarray, requires_grad: bool, out: Any = None) -> Tensor:
+    """A tensor over the array, or ``out`` with the array's shape and values."""
+    made: Tensor = Tensor._make(array) if out is None else out
+    if out is not None:
+        if out._array.shape != array.shape:
+            out._set_array(np.empty(array.shape, array.dtype))
+        out._array[...] = array
+        out._bump("out=")
     return made.requires_grad_() if requires_grad else made
 
 
-def _checked(dtype: Any, device: Any, layout: Any, pin_memory: bool) -> dtypes.dtype | None:
+def _checked(dtype: Any, device: Any, layout: Any, pin_memory: bool, out: Any = None) -> dtypes.dtype | None:
     check_device(device)
     if layout not in (None, "strided"):
         raise RuntimeError(f"only strided tensors are supported, got layout={layout!r}")
     if pin_memory:
         raise RuntimeError("pin_memory needs an accelerator; tapegrad computes on the CPU only")
-    return None if dtype is None else dtypes.as_dtype(dtype)
+    to = None if dtype is None else dtypes.as_dtype(dtype)
+    if out is None:
+        return to
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if to not in (None, out.dtype):
+        raise RuntimeError(f"dtype {to} does not match dtype of out parameter ({out.dtype})")
+    return out.dtype
 
 
 def tensor(
@@ -115,10 +128,8 @@ def zeros(
     pin_memory: bool = False,
 ) -> Tensor:
     """Zeros."""
-    to = _checked(dtype, device, layout, pin_memory)
-    if out is not None:
-        return out.zero_()  # type: ignore[no-any-return]
-    return _finish(np.zeros(_sizes(size), _float_type(to)), requires_grad)
+    to = _checked(dtype, device, layout, pin_memory, out)
+    return _finish(np.zeros(_sizes(size), _float_type(to)), requires_grad, out)
 
 
 def ones(
@@ -131,10 +142,8 @@ def ones(
     pin_memory: bool = False,
 ) -> Tensor:
     """Ones."""
-    to = _checked(dtype, device, layout, pin_memory)
-    if out is not None:
-        return out.fill_(1)  # type: ignore[no-any-return]
-    return _finish(np.ones(_sizes(size), _float_type(to)), requires_grad)
+    to = _checked(dtype, device, layout, pin_memory, out)
+    return _finish(np.ones(_sizes(size), _float_type(to)), requires_grad, out)
 
 
 def full(
@@ -148,13 +157,13 @@ def full(
     out: Any = None,
 ) -> Tensor:
     """One value everywhere; its type is that of the value."""
-    to = _checked(dtype, device, layout, False)
+    to = _checked(dtype, device, layout, False, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if to is None:
         to = dtypes.of_number(value)
     array = np.empty(_sizes((size,)), to.numpy)
     array[...] = interop.to_array(value, to)
-    return _finish(array, requires_grad)
+    return _finish(array, requires_grad, out)
 
 
 def _like(input: Any, dtype: Any, device: Any) -> np.dtype:
@@ -239,7 +248,7 @@ def arange(
     out: Any = None,
 ) -> Tensor:
     """Numbers from start up to but not including end; ints give int64, floats the default dtype."""
-    to = _checked(dtype, device, layout, False)
+    to = _checked(dtype, device, layout, False, out)
     given = list(bounds)
     if len(given) == 1:
         first, last, by = (start if start is not None else 0), given[0], 1
@@ -268,9 +277,11 @@ def arange(
         else max(0, -((first - last) // by))
     )
     whole = to.category != dtypes.FLOATING
+    if whole and not int(by):
+        raise ValueError(f"arange: step must be nonzero, but {by} as {to} is 0")
     values = np.arange(count, dtype=np.int64 if whole else np.float64)
     array = values * (int(by) if whole else by) + (int(first) if whole else first)
-    return _finish(array.astype(to.numpy), requires_grad)
+    return _finish(array.astype(to.numpy), requires_grad, out)
 
 
 def range_(start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
@@ -290,14 +301,13 @@ def linspace(
     out: Any = None,
 ) -> Tensor:
     """``steps`` evenly spaced numbers from start to end, both included."""
-    to = _checked(dtype, device, layout, False) or dtypes.get_default_dtype()
+    to = _checked(dtype, device, layout, False, out) or dtypes.get_default_dtype()
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     first, last = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     array = np.linspace(first, last, steps)
-    return _finish(
-        (np.trunc(array) if to.category == dtypes.INTEGER else array).astype(to.numpy), requires_grad
-    )
+    whole = np.trunc(array) if to.category == dtypes.INTEGER else array
+    return _finish(whole.astype(to.numpy), requires_grad, out)
 
 
 def logspace(
@@ -327,14 +337,14 @@ def eye(
     out: Any = None,
 ) -> Tensor:
     """Ones on the diagonal of an n by m matrix."""
-    to = _checked(dtype, device, layout, False)
+    to = _checked(dtype, device, layout, False, out)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(
             f"n must be greater or equal to 0, got {n}"
             if n < 0
             else f"m must be greater or equal to 0, got {m}"
         )
-    return _finish(np.eye(n, m, dtype=_float_type(to)), requires_grad)
+    return _finish(np.eye(n, m, dtype=_float_type(to)), requires_grad, out)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:

@@ -108,6 +108,11 @@ def true_div(input: Any, other: Any) -> Any:
 @elementwise(input=lambda g: -g)
 def neg(input: Any) -> Any:
     """-input."""
+    if type(input) is Scalar and input.char == "?":
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
     return -input
 
 

@@ -14,6 +14,7 @@ from .dims import wrap_dim
 from .inplace import kernel_inplace
 from .keys import extent
 from .numbers import element, is_number
+from .out import into
 from .rows import take_rows
 from .shape import as_expanded, as_indexed, broadcast_shapes, clone, reshape
 

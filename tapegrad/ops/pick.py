@@ -14,6 +14,7 @@ from .gather import check_range, check_tensor, reduced
 from .inplace import kernel_inplace
 from .keys import extent
 from .numbers import element, is_number
+from .out import into
 from .rows import put_rows, put_rows_adding, take_rows
 from .shape import clone, flatten, reshape
 

@@ -18,6 +18,7 @@ from ..formats import check_format
 from ..op import Rule, kernel_op, view_op, views_op
 from ..tape import Value
 from .dims import resolve_shape, shape_args, wrap_dim, wrap_dims
+from .out import into
 
 __all__ = [
     "adjoint",
@@ -629,6 +630,8 @@ def _uncat(g: Any, shapes: Any, dim: int) -> list[Any]:
 
 def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors one after the other along a dimension; all other sizes must agree."""
+    if isinstance(tensors, (tuple, list)) and not tensors:
+        raise ValueError("cat(): expected a non-empty list of Tensors")
     items = _tensor_list(tensors, "cat")
     # A 1-d tensor without elements fits everywhere: an old convention that programs rely on.
     full = [x for x in items if x._array.shape != (0,)] or items[:1]
