@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import AbstractContextManager
 from functools import cache as once
 from typing import Any
 
@@ -21,7 +22,8 @@ from . import config
 ALONE = 1 << 18
 SHARED = 1 << 26
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+_several = threading.RLock()  # held while a product runs on several threads, of which BLAS runs one at a time
 _inside = 0
 _before = 1
 
@@ -73,24 +75,36 @@ class _AsIs:
         pass
 
 
-def _after_fork() -> None:
-    """The child has one thread: nobody else is inside a block, or holds the lock."""
-    global _lock, _inside
-    _lock = threading.Lock()
-    if _inside and _before > 1:
+def _before_fork() -> None:
+    """OpenBLAS hangs if a process is forked while other threads are inside a product on several threads."""
+    _several.acquire()
+    _lock.acquire()
+
+
+def _in_parent() -> None:
+    _lock.release()
+    _several.release()
+
+
+def _in_child() -> None:
+    global _inside
+    if _inside and _before > 1:  # those who were inside do not exist here
         _library().set_num_threads(_before)
     _inside = 0
+    _in_parent()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
 
 _one_thread, _as_is = _OneThread(), _AsIs()
 
 
-def threads_for(work: int) -> _OneThread | _AsIs:
+def threads_for(work: int) -> AbstractContextManager[Any]:
     """A context for a product of ``work`` multiply-adds."""
-    return _one_thread if ALONE < work < SHARED and config.threads > 1 else _as_is
+    if work <= ALONE or config.threads == 1:
+        return _as_is
+    return _one_thread if work < SHARED else _several
 
 
 def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -34,7 +34,7 @@ def into(result: Any, out: Any, name: str, *, exact: bool = False, inputs: Any =
         raise RuntimeError(
             f"{name}(): Expected out tensor to have dtype {have.short}, but got {to.short} instead"
         )
-    if any(np.may_share_memory(out._array, x._array) for x in inputs):
+    if any(x is out or np.may_share_memory(out._array, x._array) for x in inputs):
         raise RuntimeError(
             f"{name}(): unsupported operation: the input tensors and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before the operation."

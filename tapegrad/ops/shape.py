@@ -463,7 +463,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     d = wrap_dim(dim, len(shape))
     if isinstance(start, Value) and (start._array.ndim or start._array.dtype.kind not in "iu"):
         raise RuntimeError("narrow(): start must be an 0-dim integral Tensor.")
-    n, begin = shape[d], int(start)  # type: ignore[call-overload]
+    n, begin = shape[d], int(start)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= begin <= n:

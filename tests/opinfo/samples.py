@@ -88,6 +88,7 @@ class Sample:
         self.torch_leaves: list[Any] = []
         self.leaves: list[Any] = []
         self._seen: dict[int, tuple[Any, Any]] = {}
+        self._memories: dict[int, np.ndarray] = {}
         pairs = [self._pair(a) for a in (source.input, *source.args)]
         named = {k: self._pair(v) for k, v in source.kwargs.items()}
         self.torch_args, self.args = [a for a, _ in pairs], [b for _, b in pairs]
@@ -114,7 +115,7 @@ class Sample:
 
     def _tensors(self, x: torch.Tensor) -> tuple[Any, Any]:
         theirs = x.detach()
-        made = converted(x)
+        made = converted(x, self._memories)
         if x.requires_grad:
             theirs.requires_grad_()
             made.requires_grad_()
@@ -127,14 +128,18 @@ class Sample:
         return f"({', '.join([describe(a) for a in self.torch_args] + named)})"
 
 
-def converted(x: torch.Tensor) -> Any:
-    """A copy as tapegrad's tensor, with the same strides over memory of its own."""
+def converted(x: torch.Tensor, memories: dict[int, np.ndarray]) -> Any:
+    """A copy as tapegrad's tensor, with the same strides; what shares memory there does so here."""
     if x.is_complex() or x.layout is not torch.strided or x.is_quantized or x.dtype is torch.bfloat16:
         raise Unsupported(f"{x.dtype}, {x.layout}")
     if x.dim() > 64:
         raise Unsupported("more dimensions than NumPy has")
     x = x.detach().resolve_neg()
-    memory = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).numpy().copy()
+    storage = x.untyped_storage()
+    key = (storage.data_ptr() or id(storage)) * 16 + x.element_size()
+    if key not in memories:
+        memories[key] = torch.empty(0, dtype=x.dtype).set_(storage).numpy().copy()
+    memory = memories[key]
     strides = [s * memory.itemsize for s in x.stride()]
     array = np.lib.stride_tricks.as_strided(memory[x.storage_offset() :], tuple(x.shape), strides)
     if not array.size:
