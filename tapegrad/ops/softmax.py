@@ -16,6 +16,7 @@ from .arithmetic import neg
 from .dims import wrap_dim
 from .fused import fused
 from .maths import exp
+from .out import into
 from .reduce import sum as total
 
 __all__ = ["log_softmax", "softmax"]
@@ -124,7 +125,7 @@ def _along(function: Any, name: str, input: Any, dim: Any, dtype: Any, out: Any)
             f"\"{name}\" is not implemented for '{short}': convert with .float(), or give dtype="
         )
     result = function(input, dim=d)
-    return result if out is None else out.copy_(result)
+    return into(result, out, name)
 
 
 def softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> Any:
