@@ -22,18 +22,18 @@ from . import config
 ALONE = 1 << 18
 SHARED = 1 << 26
 
-_lock = threading.RLock()
+_lock = threading.Condition()
 _several = threading.RLock()  # held while a product runs on several threads, of which BLAS runs one at a time
 _inside = 0
 _before = 1
+_forking = False
 
 
 @once
 def _library() -> Any:
     """The controller of the BLAS that NumPy loaded, or None."""
-    from threadpoolctl import (
-        ThreadpoolController,
-    )  # looks at all loaded libraries: only when a product is large
+    # It looks at all loaded libraries: only when a product is large.
+    from threadpoolctl import ThreadpoolController
 
     found = ThreadpoolController().select(user_api="blas").lib_controllers
     return next((c for c in found if "numpy" in c.filepath), found[0] if found else None)
@@ -47,6 +47,8 @@ class _OneThread:
     def __enter__(self) -> None:
         global _inside, _before
         with _lock:
+            while _forking:
+                _lock.wait()
             if not _inside:
                 library = _library()
                 if library is not None:
@@ -59,8 +61,10 @@ class _OneThread:
         global _inside
         with _lock:
             _inside -= 1
-            if not _inside and _before > 1:
-                _library().set_num_threads(_before)
+            if not _inside:
+                if _before > 1:
+                    _library().set_num_threads(_before)
+                _lock.notify_all()
 
 
 class _AsIs:
@@ -76,26 +80,25 @@ class _AsIs:
 
 
 def _before_fork() -> None:
-    """OpenBLAS hangs if a process is forked while other threads are inside a product on several threads."""
+    """Wait until no other thread is inside a product: OpenBLAS would hang, here or in the child."""
+    global _forking
     _several.acquire()
     _lock.acquire()
+    _forking = True
+    while _inside:
+        _lock.wait()
 
 
-def _in_parent() -> None:
+def _after_fork() -> None:
+    global _forking
+    _forking = False
+    _lock.notify_all()
     _lock.release()
     _several.release()
 
 
-def _in_child() -> None:
-    global _inside
-    if _inside and _before > 1:  # those who were inside do not exist here
-        _library().set_num_threads(_before)
-    _inside = 0
-    _in_parent()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 _one_thread, _as_is = _OneThread(), _AsIs()
 

@@ -12,6 +12,7 @@ from .device import check_device
 from .formats import check_format
 from .ops import interop
 from .ops.dims import shape_args
+from .ops.numbers import is_number
 from .tape import Value
 from .tensor import Tensor
 
@@ -159,6 +160,8 @@ def full(
     """One value everywhere; its type is that of the value."""
     to = _checked(dtype, device, layout, False, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if not is_number(value):
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
     if to is None:
         to = dtypes.of_number(value)
     array = np.empty(_sizes((size,)), to.numpy)

@@ -45,6 +45,7 @@ from .ops.maths import MathsMethods
 from .ops.matmul import MatmulMethods
 from .ops.moments import MomentMethods
 from .ops.norms import NormMethods
+from .ops.numbers import element, is_number
 from .ops.pick import PickMethods
 from .ops.products import ProductMethods
 from .ops.quantile import QuantileMethods
@@ -605,7 +606,9 @@ class Tensor(
                     f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
                 )
             return kernel_inplace(convert.filled, self, value, number=None)
-        return kernel_inplace(convert.filled, self, None, number=value)
+        if not is_number(value):
+            raise TypeError(f"fill_(): argument 'value' must be Number, not {type(value).__name__}")
+        return kernel_inplace(convert.filled, self, None, number=element(value, self._array.dtype))
 
     def zero_(self) -> Any:
         """In place: zero everywhere."""

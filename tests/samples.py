@@ -169,4 +169,11 @@ SAMPLES: dict[str, Sample] = {
     "log_ndtr": Sample(sp.log_ndtr),
     "ndtri": Sample(sp.ndtri, (OPEN,)),
     "polygamma": Sample(lambda x, n: sp.polygamma(int(n), x), (POSITIVE,), {"n": 2.0}),
+    # losses of one element
+    "mse_loss": Sample(lambda x, t: (x - t) ** 2, TWO),
+    "l1_loss": Sample(lambda x, t: np.abs(x - t), TWO),
+    "binary_cross_entropy": Sample(lambda x, t: -(t * np.log(x) + (1 - t) * np.log(1 - x)), (OPEN, OPEN)),
+    "binary_cross_entropy_with_logits": Sample(
+        lambda x, t, w: (1 - t) * x + (1 + (w - 1) * t) * np.logaddexp(0, -x), (WIDE, OPEN, POSITIVE)
+    ),
 }

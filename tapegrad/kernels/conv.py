@@ -138,33 +138,25 @@ def line_up(g, out, images, per_group, padded, slices, lines, width, pitch, room
 def _contract(height, width):
     gram = tile.gram(height, width)
 
-    def contract(x, g, out, shifts, lines, count, pitch, tall, broad, x_group, start, stop):
+    def contract(x, g, out, shifts, lines, count, lanes, long, tall, broad, x_group, start, stop):
         """out[group, o, k] += sum over t of g[group, o, t] * x[place(t) + shift(k)], in float64
 
-        g is laid out by line_up, ``count`` vectors or ``pitch`` elements per channel; a group has ``tall`` by
-        ``broad`` tiles. The range counts tiles.
+        g is laid out by line_up, ``count`` vectors of ``lanes`` per channel; a group has ``tall`` by ``broad``
+        tiles. All tiles go over ``long`` vectors before the next are read. The range counts tiles.
         """
-        for t in range(start, stop):
-            group = t // (tall * broad)
-            inside = t - group * tall * broad
-            a = inside // broad
-            b = inside - a * broad
-            top = (group * tall + a) * height
-            to = (top * broad + b) * width
-            gram(
-                g,
-                top * pitch,
-                pitch,
-                x,
-                group * x_group,
-                shifts,
-                b * width,
-                lines,
-                count,
-                out,
-                to,
-                broad * width,
-            )
+        pitch = count * lanes
+        for first in range(0, count, long):
+            n = min(long, count - first)
+            for t in range(start, stop):
+                group = t // (tall * broad)
+                inside = t - group * tall * broad
+                a = inside // broad
+                b = inside - a * broad
+                top = (group * tall + a) * height
+                gram(
+                    g, top * pitch + first * lanes, pitch, x, group * x_group, shifts, b * width,
+                    lines, first, n, out, (top * broad + b) * width, broad * width,
+                )  # fmt: skip
 
     contract.__name__ = f"contract{height}"
     return kernel(contract)

@@ -227,14 +227,14 @@ def product(height, width):
 
 
 def _gram_twin(height, width):
-    def gram(g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step):
+    def gram(g, g_at, g_step, x, x_at, table, table_at, lines, first, n, out, at, step):
         lane = lanes(g.itemsize)
         for a in range(height):
             for b in range(width):
                 shift = x_at + table[table_at + b]
                 for k in range(n):
                     left = g[g_at + a * g_step + k * lane : g_at + a * g_step + (k + 1) * lane]
-                    right = x[shift + lines[k] : shift + lines[k] + lane]
+                    right = x[shift + lines[first + k] : shift + lines[first + k] + lane]
                     out[at + a * step + b] += (left[: len(right)] * right).sum()
 
     return gram
@@ -247,7 +247,7 @@ def _gram_code(height, width):
         return ir.Constant(i64, n)
 
     def emit(context, builder, sig, args):
-        g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step = args
+        g, g_at, g_step, x, x_at, table, table_at, lines, first, n, out, at, step = args
         kind = context.get_value_type(sig.args[0].dtype)
         e = _Emitter(builder, kind)
         shifts = [builder.add(x_at, e.number(table, builder.add(table_at, number(b)))) for b in range(width)]
@@ -255,7 +255,7 @@ def _gram_code(height, width):
 
         def step_over(k, sums):
             across = builder.mul(k, number(e.lanes))
-            line = e.number(lines, k)
+            line = e.number(lines, builder.add(first, k))
             left = [e.load(g, builder.add(top, across)) for top in tops]
             right = [e.load(x, builder.add(shift, line)) for shift in shifts]
             return [
@@ -281,15 +281,15 @@ def _gram_code(height, width):
 def gram(height, width):
     """A tile of ``height`` by ``width`` sums, added to ``out`` in float64:
 
-    out[a * step + b] += sum over k, lanes of g[a * g_step + k * LANES + lane] * x[table[b] + lines[k] + lane]
+    out[a * step + b] += sum over k, lanes of g[a * g_step + k * LANES + lane] * x[table[b] + lines[first + k] + lane]
     """
     if PLAIN:
         return _gram_twin(height, width)
     code = _gram_code(height, width)
 
     @intrinsic
-    def tile(typing, g, g_at, g_step, x, x_at, table, table_at, lines, n, out, at, step):
+    def tile(typing, g, g_at, g_step, x, x_at, table, table_at, lines, first, n, out, at, step):
         i = types.int64
-        return types.void(g, i, i, x, i, table, i, lines, i, out, i, i), code
+        return types.void(g, i, i, x, i, table, i, lines, i, i, out, i, i), code
 
     return tile

@@ -20,9 +20,10 @@ from ..kernels import launch_lazily as launch
 from .windows import Windows
 
 # Elements of the padded copy of some images: few enough to stay in the caches that cores share.
-BLOCK = 1 << 20
-# Vectors that a tile of sums runs over before it is added up: many enough for that not to count.
-LONG = 256
+BLOCK = 1 << 19
+# Vectors that a tile of sums runs over before it is added up: many enough for that not to count, few enough
+# to be in the first caches when the next tile runs over them.
+LONG = 512
 
 
 class _Scratch(threading.local):
@@ -311,7 +312,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
     shifts = p.shifts(channels // groups, tile.GRAMS[rows])
     runs = p.runs(lanes)
     each, vectors = channels * p.plane, runs.count
-    step = max(1, min(images, BLOCK // each, -(-LONG // vectors)))
+    step = max(1, min(images, BLOCK // each))
     slices, count, width = p.out
     for a in range(0, images, step):
         b = min(a + step, images)
@@ -321,7 +322,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
         args = (g[a:b], lined, b - a, height, padded, slices, count, width, runs.pitch, runs.room, g.shape[1])
         launch(conv.line_up, args, groups * padded, lined.size)
         lines = p.lines(lanes, b - a, each)
-        given = (dealt, lined, total, shifts, lines, len(lines), size, tall, broad, each // groups)
+        given = (dealt, lined, total, shifts, lines, len(lines), lanes, LONG, tall, broad, each // groups)
         launch(conv.contract[rows], given, groups * tall * broad, len(lines) * groups * tall * broad * 32)
     return total[:, :height, :n]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,76 +13,87 @@ from ..tape import Value
 
 
 def to_array(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
-    """A new array from numbers, nested sequences, arrays and tensors, with PyTorch's dtype for it."""
+    """A new array from numbers, nested sequences, arrays and tensors, with PyTorch's dtype for it.
+
+    RuntimeError for a number that an integer ``dtype`` cannot hold; arrays and tensors are converted as C does it.
+    """
     if isinstance(data, Value):
-        return np.array(data._array, dtype=None if dtype is None else dtype.numpy, order="C")
-    if isinstance(data, (np.ndarray, np.generic)):
-        array = np.asarray(data)
-        if dtype is None:
-            dtype = dtypes.as_dtype(array.dtype)
-        return np.array(array, dtype=dtype.numpy, order="C")
-    if isinstance(data, (bool, int, float)):
-        to = dtypes.of_number(data) if dtype is None else dtype
-        return _filled(data, to)
-    if (
-        not isinstance(data, (list, tuple, range))
-        and not hasattr(data, "__array__")
-        and not hasattr(data, "__iter__")
-    ):
-        raise TypeError(
-            f"new(): data must be a number, a sequence, an array or a tensor, got {type(data).__name__}"
-        )
+        data = data._array
+    elif hasattr(data, "__array__"):
+        data = np.asarray(data)
+    if isinstance(data, np.ndarray):
+        to = dtypes.as_dtype(data.dtype) if dtype is None else dtype
+        with np.errstate(all="ignore"):
+            return np.array(data, dtype=to.numpy, order="C")
+    found: set[dtypes.dtype] = set()
+    plain = _plain(data, found)
+    if dtype is None:
+        dtype = functools.reduce(dtypes.promote_types, found) if found else dtypes.get_default_dtype()
+        if dtype.category == dtypes.INTEGER and not found & set(_SIZED) and _too_long(plain):
+            raise ValueError("Overflow when unpacking long long: a whole number is outside the range of int64")
+    return _fitted(plain, dtype)
+
+
+_SIZED = tuple(d for d in dtypes.ALL if d is not dtypes.int64)
+_PYTHON = (bool, int, float)
+
+
+def _plain(data: Any, found: set[dtypes.dtype]) -> Any:
+    """Numbers and nested lists of numbers and arrays; adds to ``found`` the types that occur."""
+    if isinstance(data, Value):
+        data = data._array
+    elif hasattr(data, "__array__"):
+        data = np.asarray(data)
+    if isinstance(data, np.ndarray):
+        found.add(dtypes.as_dtype(data.dtype))
+        return data if data.ndim else data[()]
+    if isinstance(data, _PYTHON):
+        found.add(dtypes.of_number(data))
+        return data
+    if isinstance(data, (str, bytes, complex)):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if isinstance(data, Mapping) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    kinds = set(map(type, data))
+    if kinds <= set(_PYTHON):
+        found.update(dtypes.of_number(kind()) for kind in kinds)
+        return data if isinstance(data, (list, tuple, range)) else list(data)
+    return [_plain(x, found) for x in data]
+
+
+def _too_long(plain: Any) -> bool:
+    natural = _laid_out(plain, None)
+    return natural.dtype.kind in "Ou" and natural.dtype.char != "B"
+
+
+def _laid_out(plain: Any, dtype: Any) -> np.ndarray:
     try:
-        array = np.array(_plain(data), order="C")
+        return np.array(plain, dtype, order="C")
+    except OverflowError:
+        return np.array(plain, object)
     except ValueError:
         raise ValueError(
             "expected sequences of equal length at every level: the nested list is ragged. Pad it, or make one tensor per row."
         ) from None
-    if array.dtype.kind in "OUS":
-        raise TypeError(f"a tensor cannot be made of {_first_odd(data)}")
-    if dtype is None:
-        if not array.size or (array.dtype.kind == "f" and not _holds_arrays(data)):
-            dtype = dtypes.get_default_dtype()
-        else:
-            dtype = dtypes.as_dtype(array.dtype)
-    return array.astype(dtype.numpy, copy=False)
 
 
-def _filled(value: Any, to: dtypes.dtype) -> np.ndarray:
-    try:
-        return np.array(value, dtype=to.numpy)
-    except OverflowError:
-        raise RuntimeError(f"value {value} cannot be converted to type {to} without overflow") from None
-
-
-def _plain(data: Any) -> Any:
-    """Tensors inside sequences replaced by their arrays."""
-    if isinstance(data, Value):
-        return data._array if data._array.ndim else data._array[()]
-    if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data] if any(isinstance(x, (list, tuple, Value)) for x in data) else data
-    return data if isinstance(data, range) or hasattr(data, "__array__") else list(data)
-
-
-def _holds_arrays(data: Any) -> bool:
-    """Whether the innermost items carry a dtype of their own."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (np.ndarray, np.generic, Value))
-
-
-def _first_odd(data: Any) -> str:
-    if isinstance(data, (list, tuple)):
-        for item in data:
-            found = _first_odd(item)
-            if found:
-                return found
-        return ""
-    return (
-        ""
-        if isinstance(data, (bool, int, float, np.ndarray, np.generic, Value))
-        else f"{type(data).__name__} ({data!r:.40})"
-    )
+def _fitted(plain: Any, to: dtypes.dtype) -> np.ndarray:
+    """Numbers in a type that holds them; a negative one wraps around in an unsigned type, as in PyTorch."""
+    if to.category == dtypes.FLOATING:
+        with np.errstate(all="ignore"):
+            return _laid_out(plain, np.float64).astype(to.numpy, copy=False)
+    array = _laid_out(plain, None)
+    if to.category == dtypes.BOOL:
+        return np.asarray(array != 0)
+    if array.size and array.dtype.kind != "b" and array.dtype != to.numpy:
+        info = np.iinfo(to.numpy)
+        least = info.min if to.is_signed else -info.max
+        whole = np.trunc(array) if array.dtype.kind == "f" else array
+        if not (least <= whole.min() and whole.max() <= info.max) or (array.dtype.kind == "f" and whole.max() == 2.0**63):
+            raise RuntimeError(f"value cannot be converted to type {to.name} without overflow: it is not within the range of {to}")
+    if array.dtype.kind == "O":
+        array = array.astype(np.int64)
+    return array.astype(to.numpy, copy=False)
 
 
 def from_numpy(array: np.ndarray, cls: Any) -> Any:
