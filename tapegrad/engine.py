@@ -90,7 +90,7 @@ class Arrays:
                 _kernels(char)[1](a, b, 0, a.size)
                 return a
             out = np.empty(a.shape, a.dtype)
-            _kernels(char)[0](a, b, out, 0, a.size)
+            _kernels(char)[0](a, b, out, 0, out.size)
             return out
         if owned:
             add_into(a, b)
@@ -180,7 +180,8 @@ def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) ->
                     f"grad can be implicitly created only for scalar outputs: this tensor has shape {list(array.shape)}. "
                     f"Reduce it (for example .sum()) or give {'gradient=' if name == 'backward' else 'grad_outputs='} of that shape."
                 )
-            g = t._make(np.ones(array.shape, array.dtype))
+            roots.append((edge, t._index if type(edge) is Entry else 0, _unit(t, algebra)))
+            continue
         elif not isinstance(g, Value):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         if g._array.shape != array.shape:
@@ -196,6 +197,17 @@ def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) ->
             g = t._make(g._array.astype(array.dtype)) if not algebra.recorded else g.to(array.dtype)
         roots.append((edge, t._index if type(edge) is Entry else 0, algebra.unwrap(g)))
     return roots
+
+
+_ONE = {char: np.ones((), char) for char in "efd"}
+
+
+def _unit(t: Any, algebra: Algebra) -> Any:
+    """The cotangent one of a tensor with one element."""
+    array = t._array
+    # One array per dtype serves every 0-d loss; who wants to keep a cotangent copies what others hold too.
+    one = np.ones(array.shape, array.dtype) if array.ndim else _ONE[array.dtype.char]
+    return t._make(one.copy()) if algebra.recorded else one
 
 
 def _no_graph_text(j: int, t: Any) -> str:

@@ -71,7 +71,7 @@ def replay(
     short = not algebra.recorded and wanted is None and modes.anomaly is None
     grad_before = modes.grad
     set_grad(algebra.recorded)
-    totals, add = pending.totals, pending.add
+    totals, sums, add, total_of = pending.totals, pending.sums, pending.add, algebra.add
     try:
         for node, _, _ in roots:
             if isinstance(node, Value) and node not in uses and node in totals:
@@ -95,7 +95,15 @@ def replay(
                     # Taken out of the list, so that the receiver may become the only owner.
                     g, grads[j] = grads[j], None
                     if g is not None:
-                        add(edge, indices[j], g)
+                        if type(edge) is Entry and edge.several is not None:
+                            add(edge, indices[j], g)
+                        else:  # add(), written out for the usual case
+                            have = totals.get(edge)
+                            if have is not None:
+                                g = total_of(have, g, edge in sums)
+                                sums.add(edge)
+                                have = None
+                            totals[edge] = g
                         g = None
                 if type(edge) is not Entry:
                     left = uses[edge] = uses[edge] - 1
@@ -190,6 +198,10 @@ def _visit_short(entry: Entry, g: Any, gone: Truncated | None) -> list[Any]:
 
 
 def _check_versions(entry: Entry, stamps: tuple[Any, ...]) -> None:
+    if len(stamps) == 4:  # two operands: most entries
+        a, at, b, bt = stamps
+        if (a is None or a[0] == at) and (b is None or b[0] == bt):
+            return
     for j in range(0, len(stamps), 2):
         counter = stamps[j]
         if counter is not None and counter[0] != stamps[j + 1]:
