@@ -368,9 +368,16 @@ def _is_ours(filename: str) -> bool:
 
 def _user_frame(frame: Any) -> Any:
     """The innermost frame outside the library (or the outermost, if all are inside)."""
-    while _is_ours(frame.f_code.co_filename) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
+    known = _ours.get
+    while True:
+        filename = frame.f_code.co_filename
+        ours = known(filename)
+        if ours is None:
+            ours = _is_ours(filename)
+        outer = frame.f_back if ours else None
+        if outer is None:
+            return frame
+        frame = outer
 
 
 def site() -> tuple[Any, int]:

@@ -1,7 +1,7 @@
-"""Random programs that run in tapegrad and in PyTorch alike: arithmetic, views, and writes in place.
+"""Random programs that run in tapegrad and in PyTorch alike: arithmetic, views, writes in place, hooks.
 
-A program is a list of integers; each step picks an operation and operands from what exists so far. Steps
-that an engine refuses must be refused by the other one too, with an error of the same class.
+A program is drawn from a seed; each step picks an operation and operands from what exists so far. Steps
+that one library refuses must be refused by the other one too, with an error of the same class.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 SHAPES = [(2, 3), (3,), (2, 1), (1, 3), (), (3, 2), (6,), (2, 3, 1), (4, 3)]
+ERRORS = (RuntimeError, IndexError, TypeError, ValueError)
 
 
 class Machine:
@@ -24,6 +25,10 @@ class Machine:
         rng = np.random.default_rng(seed)
         self.pool: list[Any] = []
         self.leaves: list[Any] = []
+        self.retained: list[Any] = []
+        self.handles: list[Any] = []
+        self.fired: list[Any] = []
+        self.aliased = False  # whether the current step wrote to memory that it also read
         for k in range(4):
             shape = SHAPES[int(rng.integers(len(SHAPES)))]
             array = rng.uniform(0.5, 2.0, shape)
@@ -34,6 +39,9 @@ class Machine:
             self.pool.append(t)
 
 
+Step = Callable[[Machine, random.Random], Any]
+
+
 def _pick(m: Machine, r: random.Random) -> Any:
     return m.pool[r.randrange(len(m.pool))]
 
@@ -42,11 +50,11 @@ def _dim(t: Any, r: random.Random) -> int:
     return r.randrange(t.dim()) if t.dim() else 0
 
 
-def _unary(name: str) -> Callable[[Machine, random.Random], Any]:
+def _unary(name: str) -> Step:
     return lambda m, r: getattr(_pick(m, r), name)()
 
 
-def _binary(name: str) -> Callable[[Machine, random.Random], Any]:
+def _binary(name: str) -> Step:
     def step(m: Machine, r: random.Random) -> Any:
         a, b = _pick(m, r), _pick(m, r)
         return getattr(a, name)(b)
@@ -54,7 +62,7 @@ def _binary(name: str) -> Callable[[Machine, random.Random], Any]:
     return step
 
 
-def _number(name: str) -> Callable[[Machine, random.Random], Any]:
+def _number(name: str) -> Step:
     def step(m: Machine, r: random.Random) -> Any:
         t, number = _pick(m, r), r.choice([2, 0.5, 1.5, -1, 3])
         return getattr(t, name)(number)
@@ -64,7 +72,7 @@ def _number(name: str) -> Callable[[Machine, random.Random], Any]:
 
 def _view(m: Machine, r: random.Random) -> Any:
     t = _pick(m, r)
-    kind = r.randrange(9)
+    kind = r.randrange(11)
     if kind == 0:
         return t.transpose(_dim(t, r), _dim(t, r)) if t.dim() else t.unsqueeze(0)
     if kind == 1:
@@ -81,6 +89,10 @@ def _view(m: Machine, r: random.Random) -> Any:
         return t.expand(2, *t.shape)
     if kind == 7:
         return t[..., ::2] if t.dim() else t.squeeze()
+    if kind == 8:
+        return t.diagonal() if t.dim() >= 2 else t.unsqueeze(0)
+    if kind == 9:
+        return t.narrow(_dim(t, r), 0, 1) if t.dim() else t.view(1)
     return t.squeeze()
 
 
@@ -96,9 +108,65 @@ def _several(m: Machine, r: random.Random) -> Any:
     return m.lib.cat([t, t], 0)
 
 
+def _together(m: Machine, r: random.Random) -> Any:
+    items = [_pick(m, r) for _ in range(r.randrange(1, 4))]
+    return (m.lib.cat if r.random() < 0.5 else m.lib.stack)(items, r.randrange(2))
+
+
+def _choose(m: Machine, r: random.Random) -> Any:
+    a, b = _pick(m, r), _pick(m, r)
+    kind = r.randrange(9)
+    if kind == 0:
+        return m.lib.where(a > b, a, b)
+    if kind == 1:
+        return m.lib.where(a > 1.0, a, 0.5)
+    if kind == 2:
+        return a.clamp(0.75, 1.5)
+    if kind == 3:
+        return a.clamp(min=b)
+    if kind == 4:
+        return m.lib.maximum(a, b)
+    if kind == 5:
+        return a.max()
+    if kind == 6:
+        return a.max(_dim(a, r))[0] if a.dim() else a.min()
+    if kind == 7:
+        return a.amin(_dim(a, r), keepdim=True) if a.dim() else a.amax()
+    return a.masked_fill(a > 1.0, 0.25)
+
+
+def _gather(m: Machine, r: random.Random) -> Any:
+    t = _pick(m, r)
+    lib = m.lib
+    kind = r.randrange(6)
+    if kind == 0:
+        return t[lib.tensor([0, 0, -1])]
+    if kind == 1:
+        return t[t > 1.0]
+    if kind == 2:
+        return t[..., lib.tensor([[0], [0]])]
+    if kind == 3:
+        return t.index_select(_dim(t, r), lib.tensor([0, 0]))
+    if kind == 4:
+        return t.gather(_dim(t, r), lib.zeros(t.shape, dtype=lib.int64))
+    return t.flip(_dim(t, r))
+
+
+def _multiply(m: Machine, r: random.Random) -> Any:
+    a, b = _pick(m, r), _pick(m, r)
+    kind = r.randrange(3)
+    if kind == 0:
+        return a @ b
+    if kind == 1:
+        return a.reshape(1, -1) @ a.reshape(-1, 1)
+    return m.lib.matmul(a, b.transpose(-1, -2)) if b.dim() >= 2 else m.lib.matmul(a, b)
+
+
 def _write(m: Machine, r: random.Random) -> Any:
     t, v = _pick(m, r), _pick(m, r)
-    kind = r.randrange(9)
+    kind = r.randrange(13)
+    if kind in (0, 1, 2, 6, 8):
+        m.aliased = np.may_share_memory(t.detach().numpy(), v.detach().numpy())
     if kind == 0:
         return t.mul_(v)
     if kind == 1:
@@ -117,12 +185,35 @@ def _write(m: Machine, r: random.Random) -> Any:
     if kind == 7:
         t[..., -1] = 0.75
         return t
-    return t.sub_(v)
+    if kind == 8:
+        return t.sub_(v)
+    if kind == 9:
+        t[t > 1.0] = 0.5
+        return t
+    if kind == 10:
+        return t.masked_fill_(t > 1.25, 0.75)
+    if kind == 11:
+        t[m.lib.tensor([0, -1])] = 1.75
+        return t
+    return t.clamp_(0.5, 1.25)
+
+
+def _unrecorded_write(m: Machine, r: random.Random) -> Any:
+    t, v = _pick(m, r), _pick(m, r)
+    kind = r.randrange(3)
+    with m.lib.no_grad():
+        if kind == 0:
+            return t.mul_(0.75)
+        if kind == 1:
+            m.aliased = np.may_share_memory(t.detach().numpy(), v.detach().numpy())
+            return t.add_(v)
+        t[..., :1] = 1.5
+        return t
 
 
 def _cut(m: Machine, r: random.Random) -> Any:
     t = _pick(m, r)
-    kind = r.randrange(4)
+    kind = r.randrange(5)
     if kind == 0:
         return t.detach()
     if kind == 1:
@@ -130,30 +221,62 @@ def _cut(m: Machine, r: random.Random) -> Any:
     if kind == 2:
         with m.lib.no_grad():
             return t * 2
-    return t.double()
+    if kind == 3:
+        with m.lib.no_grad():
+            return t.view(-1)
+    return t.detach().requires_grad_()
+
+
+def _cast(m: Machine, r: random.Random) -> Any:
+    t = _pick(m, r)
+    name = r.choice(["double", "float", "double", "half", "long"])
+    return getattr(t, name)()
 
 
 def _reduce(m: Machine, r: random.Random) -> Any:
     t = _pick(m, r)
-    kind = r.randrange(4)
+    kind = r.randrange(6)
     if kind == 0:
         return t.sum()
     if kind == 1:
         return t.mean(_dim(t, r), keepdim=True) if t.dim() else t.mean()
     if kind == 2:
         return t.sum(-1) if t.dim() else t.sum()
+    if kind == 3:
+        return t.prod(_dim(t, r)) if t.dim() else t.prod()
+    if kind == 4:
+        return t.cumsum(_dim(t, r))
     return t.sum((0,)) if t.dim() else t.sum()
 
 
-STEPS: list[Callable[[Machine, random.Random], Any]] = [
+def _watch(m: Machine, r: random.Random) -> Any:
+    """Hooks, and gradients that are kept; the tensor itself is the result."""
+    t = _pick(m, r)
+    kind = r.randrange(4)
+    if kind == 0:
+        t.retain_grad()
+        if t.requires_grad:
+            m.retained.append(t)
+    elif kind == 1:
+        m.handles.append(t.register_hook(lambda g: g * 0.5))
+    elif kind == 2:
+        fired = m.fired
+        m.handles.append(t.register_hook(lambda g: fired.append(list(g.shape))))
+    elif m.handles:
+        r.choice(m.handles).remove()
+    return t
+
+
+STEPS: list[Step] = [
     _binary("add"), _binary("mul"), _binary("sub"), _binary("div"), _unary("exp"), _unary("tanh"), _unary("sin"),
-    _number("mul"), _number("add"), _number("pow"), _view, _view, _view, _several, _write, _write, _write, _cut, _reduce,
+    _unary("abs"), _number("mul"), _number("add"), _number("pow"), _view, _view, _view, _several, _write, _write,
+    _write, _unrecorded_write, _cut, _reduce, _together, _choose, _choose, _gather, _multiply, _cast, _watch, _watch,
 ]  # fmt: skip
 
 
 def run(lib: Any, seed: int) -> list[Any]:
     """Run a program; what it shows is compared between libraries: values, flags, gradients, errors."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return _run(lib, seed)
 
@@ -165,33 +288,59 @@ def _run(lib: Any, seed: int) -> list[Any]:
     for _ in range(r.randrange(2, 13)):
         step = r.choice(STEPS)
         state = r.getstate()
+        m.aliased = False
         try:
             out = step(m, r)
-        except (RuntimeError, IndexError, TypeError, ValueError) as err:
-            seen.append(type(err).__name__)
-            r.setstate(state)
-            r.random()
-            continue
+        except ERRORS as err:
+            seen.append(["refused", type(err).__name__, m.aliased])
+        else:
+            if out.numel() <= 300:
+                m.pool.append(out)
+            seen.append(["step", list(out.shape), str(out.dtype).split(".")[1], out.requires_grad, out.is_leaf, m.aliased])
         r.setstate(state)
         r.random()
-        if out.numel() > 300:
-            continue
-        m.pool.append(out)
-        seen.append(["step", list(out.shape), out.requires_grad, out.is_leaf])
-    seen += [[t.requires_grad, t.is_leaf, t.detach().double().reshape(-1).tolist()] for t in m.pool]
+    for t in m.pool:
+        seen.append(["value", t.requires_grad, t.is_leaf, t.detach().double().reshape(-1).tolist()])
     total: Any = 0
     for k, t in enumerate(m.pool):
         total = total + t.double().sum() * (1 + 0.1 * k)
+    (_twice if seed % 2 else _accumulated)(m, total, seen)
+    seen.append(["hooks", sorted(m.fired)])
+    return seen
+
+
+def _numbers(g: Any) -> Any:
+    return None if g is None else g.detach().double().reshape(-1).tolist()
+
+
+def _twice(m: Machine, total: Any, seen: list[Any]) -> None:
+    """First and second derivatives by autograd.grad."""
+    lib = m.lib
     try:
         grads = lib.autograd.grad(total, m.leaves, create_graph=True, allow_unused=True)
-        seen.append([None if g is None else g.detach().tolist() for g in grads])
+        seen.append(["grad", *map(_numbers, grads)])
         live = [g for g in grads if g is not None and g.requires_grad]
         if live:
             second = lib.autograd.grad(sum((g * g).sum() for g in live), m.leaves, allow_unused=True)
-            seen.append([None if g is None else g.tolist() for g in second])
+            seen.append(["second", *map(_numbers, second)])
     except RuntimeError as err:
-        seen.append("backward " + type(err).__name__)
-    return seen
+        seen.append(["refused backward", type(err).__name__])
+
+
+def _accumulated(m: Machine, total: Any, seen: list[Any]) -> None:
+    """Gradients that backward leaves, and whether the graph can be used again."""
+    try:
+        total.backward()
+        seen.append(["leaves", *(_numbers(x.grad) for x in m.leaves)])
+        seen.append(["retained", *(_numbers(x.grad) for x in m.retained)])
+    except RuntimeError as err:
+        seen.append(["refused backward", type(err).__name__])
+        return
+    try:
+        total.backward()
+        seen.append(["again", *(_numbers(x.grad) for x in m.leaves)])
+    except RuntimeError:
+        seen.append(["not again"])
 
 
 def differs(a: Any, b: Any) -> bool:
@@ -200,8 +349,22 @@ def differs(a: Any, b: Any) -> bool:
         return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
         return not (a == b or (a != a and b != b) or abs(a - b) <= 1e-5 * max(1.0, abs(a), abs(b)))
-    if a is None or b is None:
+    if (a is None) != (b is None):
         # Zeros where the other says "no gradient": a rule that returns zeros is no difference.
         other = b if a is None else a
-        return other is not None and np.any(np.asarray(other, dtype=float) != 0)
+        return not isinstance(other, list) or any(other)
     return a != b
+
+
+def excused(theirs: list[Any], ours: list[Any]) -> bool:
+    """Whether the first difference is that PyTorch refuses to write to memory that the same step reads.
+
+    ``x.add_(x.t())`` is an error there at once, and ``x.mul_(x)`` one in backward; here both are computed.
+    """
+    for a, b in zip(theirs, ours, strict=False):
+        if differs(a, b):
+            if a[0] == "refused":
+                return bool(a[2])
+            wrote = any(s[0] == "step" and s[-1] for s in theirs)
+            return a[0] == "refused backward" and wrote
+    return False
