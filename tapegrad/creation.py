@@ -161,7 +161,9 @@ def full(
     to = _checked(dtype, device, layout, False, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if not is_number(value):
-        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+        raise TypeError(
+            f"full(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}"
+        )
     if to is None:
         to = dtypes.of_number(value)
     array = np.empty(_sizes((size,)), to.numpy)

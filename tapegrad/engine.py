@@ -182,7 +182,7 @@ def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) ->
                 )
             roots.append((edge, t._index if type(edge) is Entry else 0, _unit(t, algebra)))
             continue
-        elif not isinstance(g, Value):
+        if not isinstance(g, Value):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         if g._array.shape != array.shape:
             raise RuntimeError(

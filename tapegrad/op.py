@@ -268,7 +268,7 @@ class Op:
             edge, index = entry.edges[j], entry.indices[j]
         elif isinstance(name, tuple):
             edge, index = entry.edges[name[1]], entry.indices[name[1]]
-        elif name in self.outputs:
+        elif name in self.outputs and array.dtype.kind == "f":
             edge, index = entry, self.outputs.index(name)
         else:
             return made

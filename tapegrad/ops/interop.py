@@ -30,7 +30,9 @@ def to_array(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     if dtype is None:
         dtype = functools.reduce(dtypes.promote_types, found) if found else dtypes.get_default_dtype()
         if dtype.category == dtypes.INTEGER and not found & set(_SIZED) and _too_long(plain):
-            raise ValueError("Overflow when unpacking long long: a whole number is outside the range of int64")
+            raise ValueError(
+                "Overflow when unpacking long long: a whole number is outside the range of int64"
+            )
     return _fitted(plain, dtype)
 
 
@@ -89,8 +91,12 @@ def _fitted(plain: Any, to: dtypes.dtype) -> np.ndarray:
         info = np.iinfo(to.numpy)
         least = info.min if to.is_signed else -info.max
         whole = np.trunc(array) if array.dtype.kind == "f" else array
-        if not (least <= whole.min() and whole.max() <= info.max) or (array.dtype.kind == "f" and whole.max() == 2.0**63):
-            raise RuntimeError(f"value cannot be converted to type {to.name} without overflow: it is not within the range of {to}")
+        if not (least <= whole.min() and whole.max() <= info.max) or (
+            array.dtype.kind == "f" and whole.max() == 2.0**63
+        ):
+            raise RuntimeError(
+                f"value cannot be converted to type {to.name} without overflow: it is not within the range of {to}"
+            )
     if array.dtype.kind == "O":
         array = array.astype(np.int64)
     return array.astype(to.numpy, copy=False)

@@ -153,7 +153,7 @@ def _specified(items: tuple[Any, ...]) -> tuple[list[Any], int]:
                         UserWarning,
                         stacklevel=5,
                     )
-                item = array != 0 if mask else array if array.ndim else int(array)
+                item = np.asarray(array != 0) if mask else array if array.ndim else int(array)
         made.append(item)
     return made, count
 

@@ -677,12 +677,12 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors of one shape along a new dimension."""
     items = _tensor_list(tensors, "stack")
     first = items[0]._array.shape
+    d = wrap_dim(dim, len(first) + 1)
     for j, x in enumerate(items):
         if x._array.shape != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x._array.shape)} at entry {j}"
             )
-    d = wrap_dim(dim, len(first) + 1)
     return cat([unsqueeze(x, d) for x in items], d, out=out)
 
 
