@@ -194,7 +194,7 @@ def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) ->
                 raise RuntimeError(
                     f"{name}: the gradient of a {array.dtype} tensor must be floating, got {g._array.dtype}"
                 )
-            g = t._make(g._array.astype(array.dtype)) if not algebra.recorded else g.to(array.dtype)
+            g = t._make(g._array.astype(array.dtype)) if not algebra.recorded else g.to(array.dtype)  # type: ignore[attr-defined]
         roots.append((edge, t._index if type(edge) is Entry else 0, algebra.unwrap(g)))
     return roots
 
