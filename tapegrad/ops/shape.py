@@ -635,9 +635,10 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     items = _tensor_list(tensors, "cat")
     # A 1-d tensor without elements fits everywhere: an old convention that programs rely on.
     full = [x for x in items if x._array.shape != (0,)] or items[:1]
+    for j, x in enumerate(items):
+        if not x._array.ndim:
+            raise RuntimeError(f"cat: zero-dimensional tensor (at position {j}) cannot be concatenated")
     rank = full[0]._array.ndim
-    if not rank:
-        raise RuntimeError("cat: zero-dimensional tensor (at position 0) cannot be concatenated")
     d = wrap_dim(dim, rank)
     first = full[0]._array.shape
     for j, x in enumerate(full):
@@ -749,7 +750,7 @@ def atleast_3d(*tensors: Any) -> Any:
 @kernel_op(x=lambda g, dims: flipped(g, dims=dims), node_name="FlipBackward0", name="flip")
 def flipped(x: Any, *, dims: Any) -> Any:
     """The order along dimensions reversed."""
-    return np.ascontiguousarray(np.flip(x, dims))
+    return np.flip(x, dims).copy(order="C")
 
 
 def flip(input: Any, *args: Any, dims: Any = None) -> Any:

@@ -226,7 +226,8 @@ WHILE_OTHERS_WORK = """
     [
         (AFTER_USE, ["[0, 0, 0] True", "0 True"]),
         (BEFORE_USE, ["0 0", "True 0 True"]),
-        (WHILE_OTHERS_WORK, ["[0, 0, 0, 0, 0]", "True"]),
+        # Minutes of waiting for processes if it goes wrong: with the long ones.
+        pytest.param(WHILE_OTHERS_WORK, ["[0, 0, 0, 0, 0]", "True"], marks=pytest.mark.slow),
     ],
     ids=["after", "before", "meanwhile"],
 )
