@@ -620,29 +620,19 @@ def check_inplace(x: Value, name: str) -> None:
             )
 
 
-def rebase(x: Value, entry: Entry, write: KernelOp) -> None:
-    """Make an entry the history of a value that was changed in place, and of the base it lies in."""
+def rebase(x: Value, entry: Entry, write: KernelOp, index: int = 0) -> None:
+    """Make an output of an entry the history of a value that was changed in place, and of the base it lies in."""
     view = x._view
     if view is None:
-        x._node, x._index = entry, 0
+        x._move(entry, index)
     else:
         base = view.base
         meta = ((base._array.shape, base._array.dtype),)
         edges = (base._edge(), entry)
         saved = (None,) * len(write.slots)
-        written = record(write, edges, (base._index, 0), saved, (), {"steps": view.steps}, meta)
-        base._node, base._index = written, 0
-        _move_retain(base)
+        written = record(write, edges, (base._index, index), saved, (), {"steps": view.steps}, meta)
+        base._move(written, 0)
         x._source()
-    _move_retain(x)
-
-
-def _move_retain(x: Value) -> None:
-    """A value that keeps its gradient keeps the one with respect to its newest state."""
-    import weakref
-
-    if x._extra is not None and x._extra.retains and type(x._node) is Entry:
-        x._node._more().retain[x._index] = weakref.ref(x)
 
 
 def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params: Any) -> Any:
@@ -650,6 +640,7 @@ def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params:
     check_inplace(x, op.name + "_")
     arrays = [v._array if isinstance(v, Value) else v for v in values]
     tracked = modes.grad and any(isinstance(v, Value) and v._source() is not None for v in (x, *values))
+    tracked = tracked and x._array.dtype.kind == "f"
     needs = tuple(isinstance(v, Value) and v._edge() is not None for v in (x, *values)) if tracked else ()
     old = x._array
     if tracked and op.inputs[0] in op.save_list(needs):

@@ -16,6 +16,7 @@ import itertools
 import linecache
 import pathlib
 import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -129,6 +130,15 @@ class Value:
         node = self._node if self._view is None else self._source()
         return self if node is LEAF else node  # None for a constant
 
+    def _move(self, node: Any, index: int) -> None:
+        """Give this value another node; if its gradient is kept, then that of the newest state."""
+        if self._extra is not None and self._extra.retains:
+            if type(self._node) is Entry:
+                self._node._more().retain.pop(self._index, None)
+            if type(node) is Entry:
+                node._more().retain[index] = weakref.ref(self)
+        self._node, self._index = node, index
+
     def _bump(self, op: str = "in-place operation") -> None:
         """Count an in-place change, so that a saved older state is noticed."""
         version = self._version
@@ -148,7 +158,7 @@ def _rederive(value: Value, view: View) -> None:
             array = op.forward(array, **params)
             entry = record(op, (edge,), (index,), saved, (), params, ((array.shape, array.dtype),))
             edge, index = entry, 0
-        value._node, value._index = edge, 0
+        value._move(edge, 0)
     view.seen = node
 
 

@@ -661,7 +661,7 @@ class Tensor(
             )
         return rebuild, (
             type(self),
-            np.ascontiguousarray(self._array),
+            np.asarray(self._array, order="C"),
             self._node is LEAF,
             dict(self.__dict__),
         )

@@ -288,9 +288,7 @@ def _track(
         if _is_one_of(original, ctx._constant) or x._array.dtype.kind != "f":
             continue
         if _is_one_of(original, ctx._dirty):
-            rebase(x, entry, write_view)
-            if x._view is None:
-                x._index = k
+            rebase(x, entry, write_view, k)
         else:
             x._node, x._index = entry, k
     return finished
