@@ -43,7 +43,7 @@ CHECKS = {
     "log1p": Check(np.log1p, "mp.log1p(x)", -0.5, 1, 1.6, 1.4),
     "sin": Check(np.sin, "mp.sin(x)", -50, 50, 1.7, 1.1),
     "cos": Check(np.cos, "mp.cos(x)", -50, 50, 1.7, 1.1),
-    "tan": Check(np.tan, "mp.tan(x)", -50, 50, 3, 2),
+    "tan": Check(np.tan, "mp.tan(x)", -50, 50, 1.2, 1.4),
     "asin": Check(np.arcsin, "mp.asin(x)", -1, 1, 1.8, 1.6),
     "acos": Check(np.arccos, "mp.acos(x)", -1, 1, 1.3, 1.3),
     "atan": Check(np.arctan, "mp.atan(x)", -4, 4, 1.4, 1.9),

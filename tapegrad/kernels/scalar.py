@@ -5,8 +5,7 @@ branches, polynomials instead of tables. NaN gives NaN; infinities, signed zeros
 numbers are exact. docs/accuracy.md lists the largest errors.
 """
 
-# ruff: noqa: D103, F401, FURB136, I001 (re-exports in compact lists; numba compiles lambdas, and its
-# min and max would change what NaN does)
+# ruff: noqa: D103, F401, FURB136, I001 (re-exports in compact lists; min and max would change what NaN does)
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ beyond comes the expansion of Stirling. Negative numbers are reflected; that is 
 Near the zeros of lgamma and digamma at negative numbers only the absolute error is small.
 """
 
-# ruff: noqa: D103 (names say what they are; numba compiles lambdas)
+# ruff: noqa: D103 (names say what they are)
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ sum of three floats. That is good enough up to the limits below. Beyond, where o
 place may be many turns, a slow exact reduction takes over; it is called rarely.
 """
 
-# ruff: noqa: D103, FURB136, I001 (names say what they are; min and max change what NaN does)
+# ruff: noqa: D103, FURB136, I001 (names say what they are; min and max would change what NaN does)
 
 from __future__ import annotations
 
@@ -77,9 +77,10 @@ def _reduce_low_f4(a):
     t = fma(a, f4(_2_PI), WHOLE_F4)
     n = t - WHOLE_F4
     exact = fma(-n, _A4, a)
-    r = fma(-n, _B4, exact)
-    # What r lost by rounding; n B is below 1/256, and beside less than that the difference is not exact.
-    lost = fma(-n, _B4, exact - r) if fabs(exact) > f4(0.0078125) else f4(0)
+    p = fma(n, _B4, f4(0))
+    r = exact - p
+    back = r - exact
+    lost = ((exact - (r - back)) - (p + back)) - fma(n, _B4, -p)
     return bits_f4(t), r, fma(-n, _C4, lost)
 
 
@@ -89,7 +90,8 @@ def _reduce_f8(a):
     n = t - WHOLE_F8
     exact = fma(-n, _A8, a)
     r = fma(-n, _B8, exact)
-    lost = fma(-n, _B8, exact - r) if fabs(exact) > 1.2e-7 else 0.0
+    # What r lost by rounding. The difference is exact if n B is less than half of exact.
+    lost = fma(-n, _B8, exact - r) if fabs(exact) > n * 1.3e-16 else 0.0
     return bits_f8(t), r, fma(-n, _C8, lost)
 
 
@@ -196,10 +198,26 @@ def turn_f8(q, r, low):
 
 
 @device
+def _quotient(q, s, s_low, c, c_low, one):
+    """(s + s_low) / (c + c_low), or for odd q minus the reciprocal; the lows are below the last bits."""
+    odd = q & 1
+    top, top_low = -c if odd else s, -c_low if odd else s_low
+    base, base_low = s if odd else c, s_low if odd else c_low
+    inverse = one / base
+    y = top * inverse
+    return fma(fma(-y, base, top) + (top_low - y * base_low), inverse, y)
+
+
+@device
 def tangent_f8(q, r, low):
+    """tan(q pi/2 + r + low)."""
     z = r * r
-    s, c = _sine_f8(r, low, z), _cosine_f8(r, low, z)
-    return (-c if q & 1 else s) / (s if q & 1 else c)
+    half = 0.5 * z
+    w = 1.0 - half
+    u = fma(r * z, _SIN_F8(z), low * w)
+    v = fma(z * z, _COS_F8(z), -r * low) + ((1.0 - w) - half)
+    s, c = r + u, w + v
+    return _quotient(q, s, (r - s) + u, c, (w - c) + v, 1.0)
 
 
 @device
@@ -284,16 +302,15 @@ def cos_f8(x):
 
 @device
 def tan_f4(x):
-    """sin / cos; here what the rounding of r lost is kept, since the errors of both add up."""
     a, large = _usual_f4(x)
     q, r, low = _reduce_low_f4(a)
     z = r * r
     half = f4(0.5) * z
     w = f4(1) - half
-    s = r + fma(r * z, _SIN_F4(z), low * w)
-    c = w + (fma(z * z, _COS_F4(z), -r * low) + ((f4(1) - w) - half))
-    odd = q & i4(1)
-    y = (-c if odd else s) / (s if odd else c)
+    u = fma(r * z, _SIN_F4(z), low * w)
+    v = fma(z * z, _COS_F4(z), -r * low) + ((f4(1) - w) - half)
+    s, c = r + u, w + v
+    y = _quotient(q, s, (r - s) + u, c, (w - c) + v, f4(1))
     return _rare_tan_f4(large, _with_sign_f4(y, x))
 
 
