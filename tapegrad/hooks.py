@@ -35,6 +35,8 @@ class RemovableHandle:
     ) -> None:
         self._dicts = [weakref.ref(d) for d in (hooks, *extra)]
         self.id = next(_ids)
+        while self.id in hooks:  # it came with a pickle from another process
+            self.id = next(_ids)
 
     def remove(self) -> None:
         """Take the hook out; a second call does nothing."""
@@ -42,6 +44,14 @@ class RemovableHandle:
             hooks = ref()
             if hooks is not None:
                 hooks.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """The dicts themselves: a copy of a module takes its handles with it, which then belong to the copy."""
+        return [ref() for ref in self._dicts], self.id
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        dicts, self.id = state
+        self._dicts = [weakref.ref(d) for d in dicts if d is not None]
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -62,6 +62,19 @@ from .layers.dropout import Dropout3d as Dropout3d
 from .layers.dropout import FeatureAlphaDropout as FeatureAlphaDropout
 from .layers.flatten import Flatten as Flatten
 from .layers.flatten import Unflatten as Unflatten
+from .layers.lazy import LazyBatchNorm1d as LazyBatchNorm1d
+from .layers.lazy import LazyBatchNorm2d as LazyBatchNorm2d
+from .layers.lazy import LazyBatchNorm3d as LazyBatchNorm3d
+from .layers.lazy import LazyConv1d as LazyConv1d
+from .layers.lazy import LazyConv2d as LazyConv2d
+from .layers.lazy import LazyConv3d as LazyConv3d
+from .layers.lazy import LazyConvTranspose1d as LazyConvTranspose1d
+from .layers.lazy import LazyConvTranspose2d as LazyConvTranspose2d
+from .layers.lazy import LazyConvTranspose3d as LazyConvTranspose3d
+from .layers.lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
+from .layers.lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
+from .layers.lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
+from .layers.lazy import LazyLinear as LazyLinear
 from .layers.linear import Bilinear as Bilinear
 from .layers.linear import Identity as Identity
 from .layers.linear import Linear as Linear
@@ -149,5 +162,7 @@ from .layers.transformer import TransformerEncoderLayer as TransformerEncoderLay
 from .module import Module as Module
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter
 from .parameter_containers import ParameterDict as ParameterDict
 from .parameter_containers import ParameterList as ParameterList

@@ -1,14 +1,18 @@
-"""Tensors that a Module registers when they are assigned to it."""
+"""Tensors that a Module registers when they are assigned to it, also those whose shape is not known yet."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .. import dtypes
 from ..device import check_device
+from ..tape import LEAF, Value
 from ..tensor import Tensor
+
+# The slot itself: the classes below cover it by a property that raises.
+_SLOT: Any = Value.__dict__["_array"]
 
 
 def _over(data: Tensor | None, requires_grad: bool, cls: type[Any]) -> Any:
@@ -90,3 +94,152 @@ def empty(shape: tuple[int, ...], device: Any = None, dtype: dtypes.dtype | None
 def empty_parameter(*shape: int, device: Any = None, dtype: dtypes.dtype | None = None) -> Parameter:
     """A Parameter to be filled by an initialiser."""
     return Parameter(empty(shape, device, dtype))
+
+
+# ---- without a shape yet
+
+
+class UninitializedTensorMixin(Tensor):
+    """A tensor that knows its dtype only. ``materialize`` makes it an ordinary one, in place.
+
+    Reading its values or its shape, and any operation on it, is an error. It may be converted to another
+    dtype, copied, pickled and registered in a module.
+    """
+
+    cls_to_become: type[Any]
+
+    def materialize(
+        self, shape: tuple[int, ...], device: Any = None, dtype: dtypes.dtype | None = None
+    ) -> None:
+        """Become an (unfilled) tensor of this shape; optimizers that know it go on knowing it."""
+        check_device(device)
+        kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+        self.__class__ = self.cls_to_become
+        self._set_array(np.empty(tuple(shape), kind.numpy))
+        self._bump("materialize")
+
+    # What the empty array behind it may tell.
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.of(_SLOT.__get__(self))
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    @property
+    def data(self) -> Tensor:
+        made: Tensor = Tensor._make(_SLOT.__get__(self))
+        return made
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        _SLOT.__set__(self, np.empty(0, value.dtype.numpy))
+
+    def detach(self) -> Tensor:
+        """Itself: there are no values to share."""
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """As ``Tensor.to``; only the dtype can change."""
+        return _uninitialized(type(self), self.requires_grad, self.data.to(*args, **kwargs).dtype)
+
+    def float(self, memory_format: Any = None) -> Any:
+        return self.to(dtypes.float32)
+
+    def double(self, memory_format: Any = None) -> Any:
+        return self.to(dtypes.float64)
+
+    def half(self, memory_format: Any = None) -> Any:
+        return self.to(dtypes.float16)
+
+    def cpu(self, memory_format: Any = None) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = _uninitialized(type(self), self.requires_grad, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _uninitialized, (type(self), self.requires_grad, self.dtype)
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"<{type(self).__name__}>"
+
+    __hash__ = Tensor.__hash__
+
+    # Everything else reads one of these.
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer: it becomes known at the first "
+            "call of its module, or by loading a state_dict. Call the module with a batch first."
+        )
+
+    @property
+    def _array(self) -> np.ndarray:  # type: ignore[override]
+        self._refuse()
+
+    @property
+    def _char(self) -> str:  # type: ignore[override]
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ValueError(
+            f"Attempted to use an uninitialized {'parameter' if isinstance(self, Parameter) else 'buffer'}: it has "
+            "no values before the first call of its lazy module. Call the module with a (dummy) batch first."
+        )
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """``UninitializedParameter(requires_grad=True, device=None, dtype=None)``: becomes a Parameter."""
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: dtypes.dtype | None = None
+    ) -> UninitializedParameter:
+        check_device(device)
+        made: UninitializedParameter = _uninitialized(cls, requires_grad, dtype)
+        return made
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """The object is complete when __new__ returns."""
+
+
+class UninitializedBuffer(UninitializedTensorMixin):
+    """``UninitializedBuffer(requires_grad=False, device=None, dtype=None, persistent=True)``: becomes a Tensor."""
+
+    cls_to_become = Tensor
+    persistent: bool
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: dtypes.dtype | None = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        check_device(device)
+        made: UninitializedBuffer = _uninitialized(cls, requires_grad, dtype)
+        made.persistent = persistent
+        return made
+
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> None:
+        """The object is complete when __new__ returns."""
+
+
+def _uninitialized(cls: type[Any], requires_grad: bool, dtype: dtypes.dtype | None) -> Any:
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    made = Tensor._make(np.empty(0, kind.numpy), LEAF if requires_grad else None)
+    made.__class__ = cls
+    return made
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether this is an uninitialized parameter or buffer."""
+    return isinstance(param, UninitializedTensorMixin)

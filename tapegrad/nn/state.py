@@ -9,7 +9,7 @@ from typing import Any
 from ..hooks import RemovableHandle
 from ..modes import no_grad
 from ..tensor import Tensor
-from .parameter import Parameter
+from .parameter import Parameter, is_lazy
 from .registry import Registry
 
 Hook = Callable[..., Any]
@@ -27,12 +27,6 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
         return super().__repr__()
 
     __str__ = __repr__
-
-
-class StateDict(OrderedDict[str, Any]):
-    """An OrderedDict of tensors; ``_metadata`` holds the version of each module's layout."""
-
-    _metadata: OrderedDict[str, dict[str, Any]]
 
 
 class Stateful(Registry):
@@ -60,8 +54,8 @@ class Stateful(Registry):
             options[: len(args)] = args
             destination, prefix, keep_vars = options
         if destination is None:
-            destination = StateDict()
-            destination._metadata = OrderedDict()
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # the version of each module's layout
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
@@ -123,7 +117,6 @@ class Stateful(Registry):
         # A copy, because hooks may rename keys.
         state: Any = OrderedDict(state_dict)
         if metadata is not None:
-            state = StateDict(state)
             state._metadata = metadata
         _load(self, state, "", metadata or {}, assign, strict, missing, unexpected, errors)
         if strict:
@@ -176,6 +169,10 @@ class Stateful(Registry):
             return (
                 f'while loading "{key}", expected a Tensor but received {type(given).__name__}; use '
                 "tapegrad.from_numpy or tapegrad.tensor"
+            )
+        if is_lazy(given):
+            return (
+                None if is_lazy(own) else f"{key} is uninitialized in the checkpoint, but not in this model"
             )
         if own.dim() == 0 and given.dim() == 1 and not assign and given.shape[0] == 1:
             given = given[0]
