@@ -39,6 +39,20 @@ def _library() -> Any:
     return next((c for c in found if "numpy" in c.filepath), found[0] if found else None)
 
 
+def set_threads(library: Any, threads: int) -> None:
+    """Let a BLAS use that many threads, whichever Python thread asks.
+
+    threadpoolctl lets only the Python thread that set a number first change it again, and ignores all others;
+    whoever calls this counts the blocks of all threads, and the last one out may be another than the first one in.
+    """
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(threads)
+    if release is not None:
+        release(force=True)
+
+
 class _OneThread:
     """Within the block, BLAS uses one thread; blocks may overlap in several Python threads."""
 
@@ -54,7 +68,7 @@ class _OneThread:
                 if library is not None:
                     _before = library.get_num_threads()
                     if _before > 1:
-                        library.set_num_threads(1)
+                        set_threads(library, 1)
             _inside += 1
 
     def __exit__(self, *exc: object) -> None:
@@ -63,7 +77,7 @@ class _OneThread:
             _inside -= 1
             if not _inside:
                 if _before > 1:
-                    _library().set_num_threads(_before)
+                    set_threads(_library(), _before)
                 _lock.notify_all()
 
 

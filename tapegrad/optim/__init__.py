@@ -13,6 +13,10 @@ from .adaptive import Adadelta as Adadelta
 from .adaptive import Adagrad as Adagrad
 from .adaptive import RMSprop as RMSprop
 from .lbfgs import LBFGS as LBFGS
+from .minimize import Minimum as Minimum
+from .minimize import hvp as hvp
+from .minimize import minimize as minimize
+from .minimize import value_and_grad as value_and_grad
 from .optimizer import Optimizer as Optimizer
 from .optimizer import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .optimizer import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
