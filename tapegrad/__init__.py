@@ -7,6 +7,7 @@ from . import autograd as autograd
 
 # Above the tensor: networks, optimizers, data, weights.
 from . import data as data
+from . import faces as _faces
 from . import linalg as linalg
 from . import nn as nn
 from . import ops as ops
@@ -141,6 +142,9 @@ from .tensor import Tensor as Tensor
 from .threads import get_num_threads as get_num_threads
 from .threads import set_num_threads as set_num_threads
 from .threads import threads as threads
+
+for _family in vars(ops).values():
+    _faces.export(globals(), getattr(_family, "__all__", ()))
 
 __version__ = "0.1.0"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, kernels
+from . import config, kernels, locks
 from .elementwise import run_loop
 from .ops.arithmetic import plus
 from .ops.reduce import summed
@@ -243,28 +243,34 @@ def _two_sizes_text(a: tuple[int, ...], b: tuple[int, ...]) -> str:
 
 def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
     """Add a cotangent to ``leaf.grad``: in place, unless it is being recorded."""
-    have = leaf._grad
-    if algebra.recorded:
-        leaf._grad = g if have is None else plus(have, g)
-        return
-    shape, dtype = leaf._array.shape, leaf._array.dtype
-    if g.shape != shape or (have is not None and have._array.shape != shape):
-        raise RuntimeError(_two_sizes_text(shape, g.shape if g.shape != shape else have._array.shape))
-    if g.dtype is not dtype:
-        g = g.astype(dtype, copy=False)
-    if have is None:
-        # Kept as it is only if nobody else holds it: the two references are this function's
-        # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
-        if sys.getrefcount(g) > 4 or g.base is not None or not g.flags.c_contiguous or not g.flags.writeable:
-            g = np.array(g, order="C", copy=True)
-        leaf._grad = leaf._make(g)
-        return
-    array = have._array
-    if array.flags.writeable:
-        add_into(array, g)
-        have._version[0] += 1
-    else:
-        leaf._grad = leaf._make(array + g)
+    with locks.shared:  # another thread may be adding to the same gradient
+        have = leaf._grad
+        if algebra.recorded:
+            leaf._grad = g if have is None else plus(have, g)
+            return
+        shape, dtype = leaf._array.shape, leaf._array.dtype
+        if g.shape != shape or (have is not None and have._array.shape != shape):
+            raise RuntimeError(_two_sizes_text(shape, g.shape if g.shape != shape else have._array.shape))
+        if g.dtype is not dtype:
+            g = g.astype(dtype, copy=False)
+        if have is None:
+            # Kept as it is only if nobody else holds it: the two references are this function's
+            # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
+            if (
+                sys.getrefcount(g) > 4
+                or g.base is not None
+                or not g.flags.c_contiguous
+                or not g.flags.writeable
+            ):
+                g = np.array(g, order="C", copy=True)
+            leaf._grad = leaf._make(g)
+            return
+        array = have._array
+        if array.flags.writeable:
+            add_into(array, g)
+            have._version[0] += 1
+        else:
+            leaf._grad = leaf._make(array + g)
 
 
 def _deliverer(algebra: Algebra, collect: dict[Any, Any] | None) -> Any:

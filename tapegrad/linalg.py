@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import faces
 from .ops.linalg_common import LinAlgError
 from .ops.linalg_lu import linalg_lu_solve as lu_solve
 from .ops.linalg_lu import lu, lu_factor, lu_factor_ex
@@ -47,3 +48,6 @@ __all__ = [
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """A diagonal of matrices, as a view."""
     return _diagonal(A, offset, dim1, dim2)
+
+
+faces.export(globals(), __all__)

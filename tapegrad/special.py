@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import faces as _faces
 from .ops.blends import xlog1py as xlog1py
 from .ops.blends import xlogy as xlogy
 from .ops.clamping import round as round
@@ -40,3 +41,5 @@ gammaincc = igammac
 gammaln = lgamma
 multigammaln = mvlgamma
 psi = digamma
+
+_faces.export(globals(), [name for name in globals() if not name.startswith("_")])

@@ -49,6 +49,7 @@ SAMPLES: dict[str, Sample] = {
     "square": Sample(np.square),
     "cube": Sample(lambda x: x**3),
     "neg": Sample(np.negative),
+    "nothing": Sample(np.zeros_like),
     "maximum": Sample(np.maximum, TWO),
     "minimum": Sample(np.minimum, TWO),
     "fmax": Sample(np.fmax, TWO),
@@ -117,6 +118,7 @@ SAMPLES: dict[str, Sample] = {
     # activations
     "linked": Sample(lambda x, by: x, TWO),
     "relu": Sample(lambda x: np.maximum(x, 0)),
+    "hardtanh_symmetric": Sample(lambda x, bound: np.clip(x, -bound, bound), (WIDE, POSITIVE)),
     "relu6": Sample(lambda x: np.clip(x, 0, 6), ((-3.0, 9.0),)),
     "leaky_relu": Sample(lambda x, slope: np.where(x > 0, x, slope * x), TWO),
     "rrelu": Sample(lambda x, slope: np.where(x > 0, x, slope * x), TWO),

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,9 +43,6 @@ class FunctionCtx:
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
         self._kinds: tuple[Any, ...] = ()
-        # Set while backward runs: the context belongs to the entry, so it must not keep it alive.
-        self._entry: Entry | None = None
-        self._recorded = False
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for backward; they are guarded against in-place changes and freed after use."""
@@ -77,14 +75,27 @@ class FunctionCtx:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What save_for_backward kept; RuntimeError after the graph was released."""
-        entry = self._entry
-        if entry is None:
-            if self._to_save:
-                return self._to_save
-            return ()
-        return saved_values(entry, self, self._recorded)
+        running = _running.of(self)
+        return self._to_save if running is None else saved_values(running[0], self, running[1])
 
     saved_variables = saved_tensors
+
+
+class _Running(threading.local):
+    """The backward functions that this thread is inside of, innermost last.
+
+    A context belongs to its entry, so it cannot hold it, and several threads may replay one entry.
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[FunctionCtx, Entry, bool]] = []
+
+    def of(self, ctx: FunctionCtx) -> tuple[Entry, bool] | None:
+        """The entry that is being replayed with this context, and whether the replay is recorded."""
+        return next(((e, recorded) for c, e, recorded in reversed(self.stack) if c is ctx), None)
+
+
+_running = _Running()
 
 
 def saved_values(entry: Entry, ctx: FunctionCtx, recorded: bool) -> tuple[Any, ...]:
@@ -109,6 +120,10 @@ def saved_values(entry: Entry, ctx: FunctionCtx, recorded: bool) -> tuple[Any, .
             made._node, made._index = edge, index
         found.append(made)
     return tuple(found)
+
+
+# Shape and dtype of an output that is no tensor.
+_NOTHING: tuple[tuple[int, ...], np.dtype] = ((0,), np.dtype(bool))
 
 
 class FunctionOp:
@@ -140,16 +155,17 @@ class FunctionOp:
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> list[Any]:
         ctx = entry.params["ctx"]
         given = []
-        for (shape, dtype), g in zip(entry.meta, grads, strict=True):
+        for of, g in zip(entry.meta, grads, strict=True):
             if g is not None:
                 given.append(algebra.wrap(g))
             else:
-                given.append(Tensor._make(np.zeros(shape, dtype)) if ctx.materialize_grads else None)
-        ctx._entry, ctx._recorded = entry, algebra.recorded
+                missing = of is _NOTHING or not ctx.materialize_grads
+                given.append(None if missing else Tensor._make(np.zeros(*of)))
+        _running.stack.append((ctx, entry, algebra.recorded))
         try:
             result = self.cls.backward(ctx, *given)
         finally:
-            ctx._entry = None
+            _running.stack.pop()
         return self._checked(entry, result, algebra)
 
     def _checked(self, entry: Entry, result: Any, algebra: Algebra) -> list[Any]:
@@ -277,20 +293,20 @@ def _track(
             finished.append(x)
     for x in ctx._dirty:
         x._bump(cls.__name__)
-    places = [j for j, x in enumerate(finished) if isinstance(x, Value)]
-    saved, stamps, kinds = _saved(ctx, args, edges, outputs, finished, places)
+    saved, stamps, kinds = _saved(ctx, args, edges, outputs)
     ctx._kinds = kinds
-    meta = tuple((finished[j]._array.shape, finished[j]._array.dtype) for j in places)
+    # What is no tensor counts as an output too: backward gets None for it.
+    meta = tuple((x._array.shape, x._array.dtype) if isinstance(x, Value) else _NOTHING for x in finished)
     params = {"ctx": ctx, "tensors": tuple(isinstance(a, Value) for a in args)}
     entry = record(cls._op, edges, indices, saved, stamps, params, meta)
-    for k, j in enumerate(places):
-        x, original = finished[j], outputs[j]
-        if _is_one_of(original, ctx._constant) or x._array.dtype.kind != "f":
+    for j, x in enumerate(finished):
+        original = outputs[j]
+        if not isinstance(x, Value) or _is_one_of(original, ctx._constant) or x._array.dtype.kind != "f":
             continue
         if _is_one_of(original, ctx._dirty):
-            rebase(x, entry, write_view, k)
+            rebase(x, entry, write_view, j)
         else:
-            x._node, x._index = entry, k
+            x._node, x._index = entry, j
     return finished
 
 
@@ -299,8 +315,6 @@ def _saved(
     args: tuple[Any, ...],
     edges: tuple[Any, ...],
     outputs: list[Any],
-    finished: list[Any],
-    places: list[int],
 ) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """Arrays, version stamps and where on the tape each saved tensor belongs."""
     saved: list[Any] = []
@@ -313,7 +327,7 @@ def _saved(
             kinds.append(None)
             continue
         kind: Any = None
-        outs = [k for k, j in enumerate(places) if outputs[j] is t]
+        outs = [j for j, x in enumerate(outputs) if x is t]
         ins = [j for j, a in enumerate(args) if a is t]
         if ins and not _is_one_of(t, ctx._dirty):
             kind = ("input", ins[0]) if edges[ins[0]] is not None else None
@@ -357,8 +371,9 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return result
         edges = tuple(g._edge() for g in grads if isinstance(g, Value))
         # The result also depends on what forward saved, so it counts as recorded even if the cotangent is a constant.
-        if ctx._entry is not None:
-            edges += tuple(e for e in ctx._entry.edges if e is not None)
+        running = _running.of(ctx)
+        if running is not None:
+            edges += tuple(e for e in running[0].edges if e is not None)
         if not any(e is not None for e in edges):
             return result
         items = result if isinstance(result, tuple) else (result,)

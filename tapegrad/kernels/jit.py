@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +26,7 @@ from numba.core import cgutils
 from numba.core.datamodel import models, register_default
 from numba.extending import NativeValue, unbox
 
+from .. import locks
 from . import cache
 
 # contract lets a*b+c become one fused instruction. arcp would make division inexact, nsz would
@@ -35,12 +34,7 @@ from . import cache
 FLAGS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy", "boundscheck": False}
 PLAIN = bool(numba.config.DISABLE_JIT)
 # Compiling is rare and numba's compiler is not made for many threads at once.
-_compiling = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    # A fork in the middle of it would leave the child with locks that nobody releases.
-    os.register_at_fork(
-        before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
-    )
+_compiling = locks.shared
 
 
 class Data(types.CPointer):

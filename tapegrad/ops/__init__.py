@@ -1,6 +1,7 @@
 """The operations, by family. Public functions carry PyTorch's names and arguments."""
 
 from . import activation as activation
+from . import activation_ops as activation_ops
 from . import adaptive as adaptive
 from . import arithmetic as arithmetic
 from . import blends as blends

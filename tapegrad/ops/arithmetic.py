@@ -71,6 +71,17 @@ def _floating(x: Any) -> bool:
     return type(x) is Scalar and x.char in "fd"
 
 
+def zeros_for(g: Any) -> Any:
+    """The cotangent of what has no influence: zeros, also where 0 times the cotangent would be NaN."""
+    return nothing(g) if not isinstance(g, Value) else g._make(np.zeros(g._array.shape, g._array.dtype))
+
+
+@elementwise(input=zeros_for)
+def nothing(input: Any) -> Any:
+    """0."""
+    return 0.0
+
+
 @elementwise(input=lambda g: g, other=lambda g: g, name="add")
 def plus(input: Any, other: Any) -> Any:
     """Sum, elementwise with broadcasting."""
@@ -136,13 +147,13 @@ def _trunc_div(a: Any, b: Any) -> Any:
     return quotient + select((a - quotient * b != 0) & ((a < 0) != (b < 0)), 1, 0)
 
 
-@elementwise(name="floor_divide", input=lambda g: g * 0, other=lambda g: g * 0)
+@elementwise(name="floor_divide", input=zeros_for, other=zeros_for)
 def div_floor(input: Any, other: Any) -> Any:
     """Quotient rounded towards minus infinity."""
     return _floor_div(input, other)
 
 
-@elementwise(name="div_trunc", node_name="DivBackward1", input=lambda g: g * 0, other=lambda g: g * 0)
+@elementwise(name="div_trunc", node_name="DivBackward1", input=zeros_for, other=zeros_for)
 def div_trunc(input: Any, other: Any) -> Any:
     """Quotient rounded towards zero."""
     return _trunc_div(input, other)
@@ -162,13 +173,13 @@ def mod_trunc(input: Any, other: Any) -> Any:
     return _fmod(input, other) if _floating(input) else input - _trunc_div(input, other) * other
 
 
-@elementwise(name="floor_quotient", input=lambda g: g * 0, other=lambda g: g * 0)
+@elementwise(name="floor_quotient", input=zeros_for, other=zeros_for)
 def floor_quotient(input: Any, other: Any) -> Any:
     """floor(input / other), as the rule of remainder needs it."""
     return _floor_div(input, other)
 
 
-@elementwise(name="trunc_quotient", input=lambda g: g * 0, other=lambda g: g * 0)
+@elementwise(name="trunc_quotient", input=zeros_for, other=zeros_for)
 def trunc_quotient(input: Any, other: Any) -> Any:
     """trunc(input / other), as the rule of fmod needs it."""
     return _trunc_div(input, other)
@@ -324,7 +335,7 @@ def hypot(input: Any, other: Any) -> Any:
 @elementwise(
     kind="float",
     input=lambda g, input, out: where(input == 0, 0.0, g * (out / input)),
-    other=lambda g: g * 0,
+    other=zeros_for,
 )
 def copysign(input: Any, other: Any) -> Any:
     """The magnitude of input with the sign of other."""

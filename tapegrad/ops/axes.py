@@ -172,4 +172,8 @@ def in_memory_order(
     if not y.flags.c_contiguous:
         return np.ascontiguousarray(x), tuple(dims), lambda result: result
     back = np.argsort([d for d in order if d not in dims])
-    return y, tuple(order.index(d) for d in dims), lambda result: np.ascontiguousarray(result.transpose(back))
+    return (
+        y,
+        tuple(order.index(d) for d in dims),
+        lambda result: np.asarray(result.transpose(back), order="C"),
+    )

@@ -14,7 +14,7 @@ from ..kernels import formula
 from ..kernels.formula import Scalar, select
 from ..modes import modes
 from ..tape import LEAF, Value, record
-from .arithmetic import clamp_both, clamp_high, clamp_low, where
+from .arithmetic import clamp_both, clamp_high, clamp_low, where, zeros_for
 from .dims import refuse_bools
 from .inplace import elementwise_inplace
 from .maths import abs, round_even
@@ -153,7 +153,7 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
 # -- round ---------------------------------------------------------------------------------------------
 
 
-@elementwise(input=lambda g: g * 0, name="round_decimals", node_name="RoundBackward1")
+@elementwise(input=zeros_for, name="round_decimals", node_name="RoundBackward1")
 def rounded(input: Any, *, scale: Any, inverse: Any) -> Any:
     """input rounded to a multiple of 1 / scale (or of ``inverse``, if that is not 0)."""
     return select(

@@ -12,6 +12,7 @@ from ..fastpath import elementwise
 from ..kernels import formula
 from ..kernels.formula import Scalar, constant
 from ..tape import Value
+from .arithmetic import zeros_for
 from .convert import to_dtype
 from .inplace import elementwise_inplace
 from .maths import sign
@@ -93,7 +94,7 @@ def isreal(input: Any) -> Any:
     return (input == input) | (input != input)
 
 
-@elementwise(input=lambda g: g * 0)
+@elementwise(input=zeros_for)
 def sgn(input: Any) -> Any:
     """-1, 0 or 1."""
     return sign(input)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..op import kernel_op
 from ..tape import Value
+from .arithmetic import zeros_for
 
 
 @kernel_op(x=lambda g: g, node_name="ToCopyBackward0", name="to")  # the replay casts back
@@ -21,13 +22,13 @@ def cast(x: Any, *, dtype: Any) -> Any:
         return x.astype(dtype, order="C")
 
 
-@kernel_op(input=lambda g: g * 0, src=lambda g: g, node_name="CopyBackwards", name="copy")
+@kernel_op(input=zeros_for, src=lambda g: g, node_name="CopyBackwards", name="copy")
 def copied_into(input: Any, src: Any) -> Any:
     """src broadcast to the shape of input and converted to its dtype."""
     return np.broadcast_to(src, input.shape)
 
 
-@kernel_op(input=lambda g: g * 0, value=lambda g: g, name="fill")
+@kernel_op(input=zeros_for, value=lambda g: g, name="fill")
 def filled(input: Any, value: Any, *, number: Any) -> Any:
     """One value everywhere."""
     with np.errstate(all="ignore"):

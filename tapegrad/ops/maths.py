@@ -9,7 +9,7 @@ from ..derive import Expr
 from ..fastpath import elementwise
 from ..kernels import formula
 from ..kernels.formula import Scalar, select
-from .arithmetic import square
+from .arithmetic import square, zeros_for
 
 __all__ = [
     "abs",
@@ -252,7 +252,7 @@ def abs(input: Any) -> Any:
     return input.__abs__()
 
 
-@elementwise(input=lambda g: g * 0)
+@elementwise(input=zeros_for)
 def sign(input: Any) -> Any:
     """-1, 0 or 1; NaN gives 0."""
     if type(input) is Scalar and input.char == "?":
@@ -281,25 +281,25 @@ def _rounding(name: str) -> Any:
 _floor, _ceil, _trunc, _round = (_rounding(n) for n in ("floor", "ceil", "trunc", "round"))
 
 
-@elementwise(input=lambda g: g * 0)
+@elementwise(input=zeros_for)
 def floor(input: Any) -> Any:
     """The largest whole number not above input."""
     return _floor(input)
 
 
-@elementwise(input=lambda g: g * 0)
+@elementwise(input=zeros_for)
 def ceil(input: Any) -> Any:
     """The smallest whole number not below input."""
     return _ceil(input)
 
 
-@elementwise(input=lambda g: g * 0)
+@elementwise(input=zeros_for)
 def trunc(input: Any) -> Any:
     """input without its fraction."""
     return _trunc(input)
 
 
-@elementwise(input=lambda g: g * 0, name="round")
+@elementwise(input=zeros_for, name="round")
 def round_even(input: Any) -> Any:
     """The nearest whole number; halves go to the even one."""
     return _round(input)

@@ -16,6 +16,7 @@ from ..modes import modes
 from ..op import check_inplace, kernel_op
 from ..tape import Value
 from . import draws
+from .arithmetic import zeros_for
 from .convert import copied_into
 from .generator import Generator, chosen
 from .inplace import kernel_inplace
@@ -194,13 +195,13 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
 # -- new tensors -----------------------------------------------------------------------------------------
 
 
-@kernel_op(input=lambda g: g * 0, name="bernoulli")
+@kernel_op(input=zeros_for, name="bernoulli")
 def _bernoulli(input: np.ndarray, *, values: np.ndarray) -> np.ndarray:
     """Draws that the input decided on; their gradient is zero."""
     return values
 
 
-@kernel_op(input=lambda g: g * 0, name="poisson")
+@kernel_op(input=zeros_for, name="poisson")
 def _poisson(input: np.ndarray, *, values: np.ndarray) -> np.ndarray:
     """Draws that the input decided on; their gradient is zero."""
     return values
@@ -217,7 +218,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     return result if out is None else out.copy_(result)
 
 
-@kernel_op(mean=lambda g: g * 0, std=lambda g: g * 0, name="normal")
+@kernel_op(mean=zeros_for, std=zeros_for, name="normal")
 def _normal(mean: Any, std: Any, *, values: np.ndarray) -> np.ndarray:
     """Draws around a mean; their gradient is zero."""
     return values

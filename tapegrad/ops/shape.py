@@ -361,7 +361,12 @@ def mT(input: Any) -> Any:
 
 def adjoint(input: Any) -> Any:
     """The last two dimensions exchanged (all tensors are real)."""
-    return transpose(input, -2, -1)
+    rank = input._array.ndim
+    if rank == 1:
+        raise RuntimeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return transpose(input, -2, -1) if rank else transpose(input, 0, 0)
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Any:
@@ -789,6 +794,8 @@ def rolled(x: Any, *, shifts: Any, dims: Any) -> Any:
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved round along dimensions, or through the flattened tensor if none is given."""
     s = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    if not all(isinstance(k, (int, np.integer)) for k in s):
+        raise TypeError(f"roll(): argument 'shifts' (position 2) must be tuple of ints, not {shifts!r:.40}")
     if dims is None or dims == ():
         if len(s) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(s)}, dims:0")
@@ -796,6 +803,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     d = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if len(s) != len(d):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(s)}, dims:{len(d)}")
+    if not input._array.ndim:
+        raise IndexError(f"roll: Dimension specified as {d[0]} but tensor has no dimensions")
     return rolled(input, shifts=s, dims=tuple(wrap_dim(k, input._array.ndim) for k in d))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ... import faces as _faces
 from ...ops.activation import celu as celu
 from ...ops.activation import celu_ as celu_
 from ...ops.activation import elu as elu
@@ -249,3 +250,5 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+_faces.export(globals(), __all__)
