@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import config
+from . import blas, config
 
 
 def get_num_threads() -> int:
@@ -40,7 +40,7 @@ def _limit_blas(n: int) -> None:
     from threadpoolctl import ThreadpoolController  # looks at all loaded libraries: only when asked to
 
     for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-        library.set_num_threads(n)
+        blas.set_threads(library, n)
 
 
 if os.environ.get("TAPEGRAD_NUM_THREADS"):

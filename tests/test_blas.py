@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+import tapegrad as tg
 from tapegrad import blas
 
 
@@ -48,3 +49,18 @@ def test_a_thread_that_is_not_the_first_one_has_its_way():
     thread.start()
     thread.join()
     assert seen == [1]
+
+
+def test_a_thread_may_set_the_number_after_another_one_did():
+    library = blas._library()
+    if library is None or library.get_num_threads() < 2:
+        pytest.skip("BLAS has one thread here")
+    before = tg.get_num_threads()
+    tg.set_num_threads(2)
+    try:
+        thread = threading.Thread(target=tg.set_num_threads, args=(1,))
+        thread.start()
+        thread.join()
+        assert library.get_num_threads() == 1
+    finally:
+        tg.set_num_threads(before)
