@@ -21,6 +21,8 @@ TOLERANCES = {
     2: ((2e-3, 2e-3), (2e-3, 2e-3), (2e-3, 2e-3)),
 }
 STAGES = ("forward", "gradient", "second")
+# The highest order of derivative that was compared, by the name of the op on the tape.
+orders: dict[str, int] = {}
 
 
 class Verdict(NamedTuple):
@@ -98,12 +100,20 @@ class Run:
             a = self.theirs.gradient(self.places, self.arrays, self.more)
             b = self.ours.gradient(self.places, self.arrays, self.more)
             self.all_same("gradient", a, b, self.ours.leaves, 1)
+            self.note(1)
 
     def second(self) -> None:
         if self.places:
             self.directions = [None if g is None else self.direction(g) for g in self.theirs.gradients]
             a, b = self.theirs.second(self.directions), self.ours.second(self.directions)
             self.all_same("second-order gradient", a, b, [*self.ours.leaves, *self.ours.cotangents], 2)
+            self.note(2)
+
+    def note(self, order: int) -> None:
+        """Keep in mind which ops were differentiated."""
+        for j in self.places:
+            for entry in self.ours.values[j].tape():
+                orders[entry.op.name] = max(order, orders.get(entry.op.name, 0))
 
     def direction(self, like: torch.Tensor) -> np.ndarray:
         shape = tuple(like.shape)

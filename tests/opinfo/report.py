@@ -6,6 +6,8 @@ One line per operation: samples that passed of those tried, at each stage, then 
 from __future__ import annotations
 
 import argparse
+import json
+import pathlib
 import signal
 import sys
 import time
@@ -13,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .compare import STAGES, Verdict, check, check_error
+from .compare import STAGES, Verdict, check, check_error, orders
 from .samples import TABLE, TIERS, dtypes_of, samples
 
 COLUMNS = (*STAGES, "errors")
@@ -40,9 +42,10 @@ def _ring(*unused: Any) -> None:
     raise TooLong("the operation took too long")
 
 
-def line_of(name: str, limit: int | None, seconds: int, every: bool) -> tuple[str, bool]:
-    """The report's line, and whether everything passed."""
-    counts: Counter[tuple[str, str]] = Counter()
+def line_of(
+    name: str, limit: int | None, seconds: int, every: bool, counts: Counter[tuple[str, str]]
+) -> tuple[str, bool]:
+    """The report's line, and whether everything passed; the verdicts are counted in ``counts``."""
     failures: dict[str, list[str]] = {}  # what went wrong -> where
     signal.signal(signal.SIGALRM, _ring)
     signal.alarm(seconds)
@@ -85,9 +88,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--samples", type=int, default=None, help="at most so many samples per dtype")
     parser.add_argument("--seconds", type=int, default=120, help="time for one operation")
     parser.add_argument("--every", action="store_true", help="show every kind of failure, not only the first")
+    parser.add_argument(
+        "--record", type=pathlib.Path, help="write what passed to a file, for the documentation"
+    )
     parser.add_argument("--failing", action="store_true", help="show only operations that fail")
     given = parser.parse_args(arguments)
     status = 0
+    passed: dict[str, dict[str, list[int]]] = {}
     for tier, listed in TIERS.items():
         chosen = [n for n in listed if wanted(n, given.names, given.match)]
         if given.tier not in (tier, "all") or not chosen:
@@ -95,7 +102,9 @@ def main(arguments: list[str]) -> int:
         print(f"{tier + ' tier':48} " + " ".join(f"{c:>9}" for c in COLUMNS), flush=True)
         complete, started = 0, time.perf_counter()
         for name in chosen:
-            text, good = line_of(name, given.samples, given.seconds, given.every)
+            counts: Counter[tuple[str, str]] = Counter()
+            text, good = line_of(name, given.samples, given.seconds, given.every, counts)
+            passed[name] = _passed(counts)
             complete += good
             if not (good and given.failing):
                 print(text, flush=True)
@@ -104,7 +113,20 @@ def main(arguments: list[str]) -> int:
             flush=True,
         )
         status |= complete != len(chosen)
+    if given.record:
+        record = {"orders": dict(sorted(orders.items())), "samples": passed}
+        given.record.write_text(json.dumps(record, indent=1) + "\n")
     return status
+
+
+def _passed(counts: Counter[tuple[str, str]]) -> dict[str, list[int]]:
+    """Per stage that was tried: samples that passed, and how many there were."""
+    found = {}
+    for stage in COLUMNS:
+        good, bad = counts[stage, "passed"], counts[stage, "failed"]
+        if good + bad:
+            found[stage] = [good, good + bad]
+    return found
 
 
 def wanted(name: str, names: list[str], parts: bool) -> bool:
