@@ -158,6 +158,7 @@ SAMPLES: dict[str, Sample] = {
     "isposinf": Sample(np.isposinf),
     "isreal": Sample(np.isreal),
     "sgn": Sample(np.sign),
+    "angle": Sample(np.angle),
     # special functions
     "logit": Sample(lambda x, eps: sp.logit(x), (OPEN,), {"eps": -1.0}),
     "sinc": Sample(np.sinc, (POSITIVE,)),

@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..fastpath import elementwise
 from ..kernels import formula
-from ..kernels.formula import Scalar, constant
+from ..kernels.formula import Scalar, constant, select
 from ..tape import Value
 from .arithmetic import zeros_for
 from .convert import to_dtype
@@ -18,7 +18,18 @@ from .inplace import elementwise_inplace
 from .maths import sign
 from .reduce import all as every
 
-__all__ = ["allclose", "equal", "is_nonzero", "isclose", "isneginf", "isposinf", "isreal", "sgn", "signbit"]
+__all__ = [
+    "allclose",
+    "angle",
+    "equal",
+    "is_nonzero",
+    "isclose",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "sgn",
+    "signbit",
+]
 
 _copysign = formula.function("copysign")
 
@@ -100,11 +111,17 @@ def sgn(input: Any) -> Any:
     return sign(input)
 
 
+@elementwise(kind="float", input=zeros_for)
+def angle(input: Any) -> Any:
+    """The angle of a real number: pi below zero, else 0; NaN stays NaN."""
+    return select(input < 0, math.pi, select(input == input, 0.0, input))
+
+
 class ClosenessMethods:
     """a.isclose(b), a.equal(b), ..."""
 
     __slots__ = ()
 
     isclose, allclose, equal, is_nonzero = isclose, allclose, equal, is_nonzero
-    signbit, sgn, isreal, isneginf, isposinf = signbit, sgn, isreal, isneginf, isposinf
+    angle, signbit, sgn, isreal, isneginf, isposinf = angle, signbit, sgn, isreal, isneginf, isposinf
     sgn_ = elementwise_inplace(sgn)
