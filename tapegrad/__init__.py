@@ -76,6 +76,7 @@ from .modes import is_grad_enabled as is_grad_enabled
 from .modes import is_inference_mode_enabled as is_inference_mode_enabled
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
+from .nn.summary import summary as summary
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.
 from .ops.activation import *  # noqa: F403
