@@ -20,7 +20,9 @@ def export(namespace: MutableMapping[str, Any], names: Iterable[str]) -> None:
     for name in names:
         function = namespace[name]
         if isinstance(function, FunctionType) and not hasattr(function, "op"):
-            namespace[name] = expecting_tensors(function)
+            checked = namespace[name] = expecting_tensors(function)
+            # Where it is found, so that it can be pickled.
+            checked.__module__, checked.__qualname__ = namespace["__name__"], name
 
 
 def expecting_tensors(function: Callable[..., Any]) -> Callable[..., Any]:

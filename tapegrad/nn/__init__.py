@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import functional as functional
 from . import init as init
 from . import modules as modules
+from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
 from .containers import ModuleDict as ModuleDict
@@ -38,6 +39,7 @@ from .layers.activation import Softsign as Softsign
 from .layers.activation import Tanh as Tanh
 from .layers.activation import Tanhshrink as Tanhshrink
 from .layers.activation import Threshold as Threshold
+from .layers.adaptive_softmax import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from .layers.attention import MultiheadAttention as MultiheadAttention
 from .layers.batchnorm import BatchNorm1d as BatchNorm1d
 from .layers.batchnorm import BatchNorm2d as BatchNorm2d
@@ -62,6 +64,8 @@ from .layers.dropout import Dropout3d as Dropout3d
 from .layers.dropout import FeatureAlphaDropout as FeatureAlphaDropout
 from .layers.flatten import Flatten as Flatten
 from .layers.flatten import Unflatten as Unflatten
+from .layers.fractional import FractionalMaxPool2d as FractionalMaxPool2d
+from .layers.fractional import FractionalMaxPool3d as FractionalMaxPool3d
 from .layers.lazy import LazyBatchNorm1d as LazyBatchNorm1d
 from .layers.lazy import LazyBatchNorm2d as LazyBatchNorm2d
 from .layers.lazy import LazyBatchNorm3d as LazyBatchNorm3d
@@ -86,8 +90,10 @@ from .layers.loss import GaussianNLLLoss as GaussianNLLLoss
 from .layers.loss import HuberLoss as HuberLoss
 from .layers.loss import KLDivLoss as KLDivLoss
 from .layers.loss import L1Loss as L1Loss
+from .layers.loss import LinearCrossEntropyLoss as LinearCrossEntropyLoss
 from .layers.loss import MSELoss as MSELoss
 from .layers.loss import NLLLoss as NLLLoss
+from .layers.loss import NLLLoss2d as NLLLoss2d
 from .layers.loss import PoissonNLLLoss as PoissonNLLLoss
 from .layers.loss import SmoothL1Loss as SmoothL1Loss
 from .layers.loss import TripletMarginLoss as TripletMarginLoss
@@ -99,6 +105,7 @@ from .layers.margin_loss import MultiLabelMarginLoss as MultiLabelMarginLoss
 from .layers.margin_loss import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
 from .layers.margin_loss import MultiMarginLoss as MultiMarginLoss
 from .layers.margin_loss import SoftMarginLoss as SoftMarginLoss
+from .layers.norm import CrossMapLRN2d as CrossMapLRN2d
 from .layers.norm import GroupNorm as GroupNorm
 from .layers.norm import LayerNorm as LayerNorm
 from .layers.norm import LocalResponseNorm as LocalResponseNorm
@@ -160,6 +167,7 @@ from .layers.transformer import TransformerDecoderLayer as TransformerDecoderLay
 from .layers.transformer import TransformerEncoder as TransformerEncoder
 from .layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from .module import Module as Module
+from .parallel import DataParallel as DataParallel
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer

@@ -87,6 +87,8 @@ def empty(shape: tuple[int, ...], device: Any = None, dtype: dtypes.dtype | None
     """A tensor to be filled by an initialiser; ``dtype`` defaults to the default dtype."""
     check_device(device)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     made: Tensor = Tensor._make(np.empty(shape, kind.numpy))
     return made
 

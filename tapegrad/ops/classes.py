@@ -311,10 +311,15 @@ def _cross_probabilities(
     shape = input._array.shape
     if ignore_index >= 0:
         raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target")
-    if shape != target._array.shape:
+    wanted = target._array.shape
+    if shape != wanted:
+        if len(shape) > 1 and wanted and shape[0] != wanted[0]:
+            raise ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]})."
+            )
         raise RuntimeError(
             f"cross_entropy: a target of probabilities must have the shape of the input {list(shape)}, got "
-            f"{list(target._array.shape)}"
+            f"{list(wanted)}"
         )
     dim = _class_dim(input)
     classes = shape[dim]

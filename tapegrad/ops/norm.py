@@ -320,6 +320,8 @@ def batch_norm(
     in place (the variance by its unbiased estimate); else the running ones are used.
     """
     _check_input("batch_norm", input, 1)
+    if training and eps <= 0.0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     shape = input._array.shape
     channels = shape[1] if len(shape) > 1 else 0
     _check_sizes(

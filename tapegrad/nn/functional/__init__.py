@@ -71,6 +71,10 @@ from ...ops.dropout import functional_dropout as dropout
 from ...ops.dropout import functional_feature_alpha_dropout as feature_alpha_dropout
 from ...ops.embed import functional_embedding as embedding
 from ...ops.embed import one_hot as one_hot
+from ...ops.fractional import fractional_max_pool2d as fractional_max_pool2d
+from ...ops.fractional import fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices
+from ...ops.fractional import fractional_max_pool3d as fractional_max_pool3d
+from ...ops.fractional import fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices
 from ...ops.interpolate import interpolate as interpolate
 from ...ops.interpolate import upsample as upsample
 from ...ops.interpolate import upsample_bilinear as upsample_bilinear
@@ -97,6 +101,7 @@ from ...ops.pool import max_pool3d_with_indices as max_pool3d_with_indices
 from ...ops.sampling import affine_grid as affine_grid
 from ...ops.sampling import grid_sample as grid_sample
 from ...ops.shuffle import channel_shuffle as channel_shuffle
+from ...ops.shuffle import channel_shuffle as native_channel_shuffle
 from ...ops.shuffle import fold as fold
 from ...ops.shuffle import pixel_shuffle as pixel_shuffle
 from ...ops.shuffle import pixel_unshuffle as pixel_unshuffle
@@ -107,6 +112,7 @@ from ...ops.softmax import softmin as softmin
 from .attention import multi_head_attention_forward as multi_head_attention_forward
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
 from .gumbel import gumbel_softmax as gumbel_softmax
+from .linear_cross import linear_cross_entropy as linear_cross_entropy
 from .loss import binary_cross_entropy as binary_cross_entropy
 from .loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from .loss import gaussian_nll_loss as gaussian_nll_loss
@@ -168,6 +174,10 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -189,6 +199,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -211,6 +222,7 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",

@@ -183,6 +183,8 @@ def huber_loss(
     """Half the square below ``delta``, linear above; reduced."""
     reduction = chosen_reduction(None, None, reduction)
     warn_sizes("huber_loss", input, target)
+    if isinstance(delta, complex):
+        raise TypeError("huber_loss(): argument 'delta' (position 4) must be float, not complex")
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     return _weighted(_huber(input, target, delta=delta), weight, reduction)

@@ -133,6 +133,14 @@ class ReplicationPad3d(_ReplicationPad):
 class _CircularPad(_Pad):
     mode = "circular"
 
+    def forward(self, input: Tensor) -> Any:
+        least = self.dims + 1
+        if input.dim() not in (least, least + 1):
+            raise ValueError(
+                f"{type(self).__name__}: expected {least}D or {least + 1}D input (got {input.dim()}D input)"
+            )
+        return super().forward(input)
+
 
 class CircularPad1d(_CircularPad):
     """Pads the last dimension with what is at its other end."""

@@ -50,7 +50,9 @@ class RNNBase(Module):
         dtype: dtypes.dtype | None = None,
     ) -> None:
         super().__init__()
-        self._check_options(mode, hidden_size, num_layers, dropout, proj_size)
+        self._check_options(mode, num_layers, dropout)
+        self._check_types(bias=bias, batch_first=batch_first)
+        self._check_sizes(input_size, hidden_size, num_layers, proj_size)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -79,9 +81,7 @@ class RNNBase(Module):
                 self._all_weights.append(names)
         self.reset_parameters()
 
-    def _check_options(
-        self, mode: str, hidden_size: int, num_layers: int, dropout: Any, proj_size: int
-    ) -> None:
+    def _check_options(self, mode: str, num_layers: int, dropout: Any) -> None:
         if mode not in GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
@@ -95,10 +95,20 @@ class RNNBase(Module):
                 f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=4,
             )
-        if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
-        if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+
+    @staticmethod
+    def _check_types(**flags: Any) -> None:
+        for name, value in flags.items():
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+
+    @staticmethod
+    def _check_sizes(input_size: int, hidden_size: int, num_layers: int, proj_size: int) -> None:
+        for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if not isinstance(value, int):
+                raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+            if value <= 0:
+                raise ValueError(f"{name} must be greater than zero")
         if num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         if proj_size < 0:
@@ -221,7 +231,11 @@ class RNNBase(Module):
 
     def _check_width(self, data: Tensor) -> None:
         if data.dtype != self.weight_ih_l0.dtype:
-            raise ValueError(f"input must have the type {self.weight_ih_l0.dtype}, got type {data.dtype}")
+            wanted = self.weight_ih_l0.dtype
+            raise ValueError(
+                f"RNN input dtype ({data.dtype}) does not match weight dtype ({wanted}). Convert input: "
+                f"input.to({wanted}), or convert model: model.to({data.dtype})"
+            )
         if data.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
