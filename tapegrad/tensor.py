@@ -679,13 +679,10 @@ class Tensor(
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        return (
-            format(self.item(), spec)
-            if spec and not self._array.ndim
-            else format(str(self), spec)
-            if spec
-            else str(self)
-        )
+        """A single number formats as one (so does PyTorch's, but for parameters); others take no format."""
+        if not self._array.ndim and type(self) is Tensor:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
 
     def __dir__(self) -> list[str]:
         return sorted({*missing.vars_of(type(self)), *self.__dict__})

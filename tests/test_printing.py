@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy import inf, nan
 
+import tapegrad as tg
 from tapegrad import dtypes
 from tapegrad.printing import format_tensor, get_printoptions, printoptions, set_printoptions
 
@@ -220,3 +221,24 @@ def test_against_torch(array: np.ndarray, options: dict[str, Any]) -> None:
         # Lines break by the length of the dtype's name, and PyTorch's own name is shorter.
         patch.setattr(dtypes.dtype, "__repr__", lambda d: f"torch.{d.name}")
         assert format_tensor(theirs.detach().numpy(), words) == expected
+
+
+def test_in_format_strings() -> None:
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+
+    def seen(lib: Any) -> list[str]:
+        w = lib.tensor(0.1, requires_grad=True)
+        numbers = [w, w * 2, w.detach(), lib.tensor(3), lib.tensor(True)]
+        return [
+            *(f"{x}" for x in numbers),
+            *("%s" % x for x in numbers),  # noqa: UP031
+            *(f"{x!s} {x!r}" for x in numbers),
+            *(f"{x:.3f}" for x in numbers[:3]),
+            f"{lib.nn.Parameter(w)} {lib.ones(2)} {lib.tensor(3):>5}",
+        ]
+
+    assert seen(tg) == seen(torch)
+    for lib in (tg, torch):
+        for wrong in (lib.ones(2), lib.ones(1), lib.nn.Parameter(lib.tensor(1.0))):
+            with pytest.raises(TypeError, match="unsupported format string"):
+                f"{wrong:.2f}"

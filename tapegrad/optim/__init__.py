@@ -13,6 +13,9 @@ from .adaptive import Adadelta as Adadelta
 from .adaptive import Adagrad as Adagrad
 from .adaptive import RMSprop as RMSprop
 from .lbfgs import LBFGS as LBFGS
+from .matrices import Adafactor as Adafactor
+from .matrices import Muon as Muon
+from .matrices import SparseAdam as SparseAdam
 from .minimize import Minimum as Minimum
 from .minimize import hvp as hvp
 from .minimize import minimize as minimize

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..tensor import Tensor
 from .fused import (
     FusedOptimizer,
     Runner,
@@ -46,6 +47,14 @@ class Adam(FusedOptimizer):
         not_negative("Invalid epsilon value", eps)
         check_betas(betas)
         not_negative("Invalid weight_decay value", weight_decay)
+        if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
+            raise ValueError("betas must be either both floats or both Tensors")
+        for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            one_element(name, value)
+            if foreach and isinstance(value, Tensor):
+                raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+        if isinstance(betas[0], Tensor):
+            betas = (float(betas[0]), float(betas[1]))
         super().__init__(
             params,
             {
