@@ -18,14 +18,14 @@ from numba.extending import intrinsic
 
 from .jit import PLAIN
 
-_FEATURES = llvmlite.binding.get_host_cpu_features()
-_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx") else 16
+FEATURES = llvmlite.binding.get_host_cpu_features()
+_BYTES = 64 if FEATURES.get("avx512f") else 32 if FEATURES.get("avx") else 16
 # 32 vector registers hold larger tiles than 16 do.
-_MANY = bool(_FEATURES.get("avx512f") or _FEATURES.get("neon"))
+MANY = bool(FEATURES.get("avx512f") or FEATURES.get("neon"))
 # Tiles of a product: rows, and how many vectors wide.
-PRODUCTS = {1: 8, 2: 8, 4: 4, 8: 2} if _MANY else {1: 8, 2: 4, 3: 4, 6: 2}
+PRODUCTS = {1: 8, 2: 8, 4: 4, 8: 2} if MANY else {1: 8, 2: 4, 3: 4, 6: 2}
 # Tiles of sums over whole lines: rows, and columns.
-GRAMS = {1: 9, 2: 9, 4: 6} if _MANY else {1: 9, 2: 4}
+GRAMS = {1: 9, 2: 9, 4: 6} if MANY else {1: 9, 2: 4}
 
 
 def fitting(rows: int, tiles: dict[int, int]) -> int:
@@ -41,7 +41,7 @@ def lanes(itemsize: int) -> int:
 # -- what both are made of ---------------------------------------------------------------------------
 
 
-class _Emitter:
+class Emitter:
     """Vector instructions over one element type."""
 
     def __init__(self, builder, kind):
@@ -164,7 +164,7 @@ def _product_code(height, width):
 
     def emit(context, builder, sig, args):
         w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts = args
-        e = _Emitter(builder, context.get_value_type(sig.args[4].dtype))
+        e = Emitter(builder, context.get_value_type(sig.args[4].dtype))
         entry = builder.mul(run, number(3))
         given = [e.number(runs, builder.add(entry, number(j))) for j in range(3 * width)]
         places = [builder.add(x_at, given[3 * v]) for v in range(width)]
@@ -249,7 +249,7 @@ def _gram_code(height, width):
     def emit(context, builder, sig, args):
         g, g_at, g_step, x, x_at, table, table_at, lines, first, n, out, at, step = args
         kind = context.get_value_type(sig.args[0].dtype)
-        e = _Emitter(builder, kind)
+        e = Emitter(builder, kind)
         shifts = [builder.add(x_at, e.number(table, builder.add(table_at, number(b)))) for b in range(width)]
         tops = [builder.add(g_at, builder.mul(g_step, number(a))) for a in range(height)]
 

@@ -1,0 +1,316 @@
+"""The innermost pieces of a matrix product: a tile that grows in vector registers, and what packs its operands.
+
+They are written down as vector instructions, since numba's loops never keep a whole tile in registers.
+Each has a twin in plain Python for ``NUMBA_DISABLE_JIT=1``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .jit import PLAIN
+from .tile import FEATURES, MANY, Emitter, lanes
+
+# Rows of the largest tile; with three vectors per row, its sums, one row of vectors and a factor fill the
+# registers. Fewer rows are done by the smallest tile that holds them.
+HEIGHT = 8 if MANY else 4
+WIDTH = 3
+HEIGHTS = (HEIGHT, HEIGHT // 2, 1)
+# Without instructions for a part of a vector, reading one is slow: operands are padded when they are packed.
+PARTIAL = bool(FEATURES.get("avx"))
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def _number(n):
+    return ir.Constant(_I64, n)
+
+
+class _Emitter(Emitter):
+    """With parts of vectors."""
+
+    def below(self, count):
+        """A mask of the first ``count`` lanes."""
+        numbers = ir.VectorType(_I32, self.lanes)
+        ramp = ir.Constant(numbers, [ir.Constant(_I32, j) for j in range(self.lanes)])
+        nothing = ir.Constant(numbers, ir.Undefined)
+        one = self.builder.insert_element(nothing, self.builder.trunc(count, _I32), ir.Constant(_I32, 0))
+        spread = self.builder.shuffle_vector(one, nothing, ir.Constant(numbers, None))
+        return self.builder.icmp_signed("<", ramp, spread)
+
+    def load_part(self, pointer, index, mask):
+        """A vector with zeros where the mask is off; nothing is read there."""
+        name = f"llvm.masked.load.v{self.lanes}f{8 * self.kind_bytes}.p0"
+        place = self.place(pointer, index)
+        kinds = [place.type, _I32, mask.type, self.vector]
+        fn = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(self.vector, kinds), name)
+        return self.builder.call(fn, [place, ir.Constant(_I32, self.kind_bytes), mask, self.zero])
+
+    def repeat(self, count, starts, step):
+        """``step(values) -> values``, ``count`` times, maybe none; the values after it."""
+        b = self.builder
+        before = b.block
+        head, body, after = (b.append_basic_block(f"repeat.{name}") for name in ("head", "body", "end"))
+        b.branch(head)
+        b.position_at_end(head)
+        phis = [b.phi(start.type) for start in (count, *starts)]
+        for phi, start in zip(phis, (count, *starts), strict=True):
+            phi.add_incoming(start, before)
+        b.cbranch(b.icmp_signed(">", phis[0], _number(0)), body, after)
+        b.position_at_end(body)
+        values = [b.sub(phis[0], _number(1)), *step(phis[1:])]
+        for phi, value in zip(phis, values, strict=True):
+            phi.add_incoming(value, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+        return phis[1:]
+
+    def clamped(self, rows, height, step):
+        """``step`` times the row, for each of ``height`` rows; the last one again for rows beyond ``rows``."""
+        b = self.builder
+        top = b.sub(rows, _number(1))
+        made = [_number(0)]
+        for r in range(1, height):
+            row = b.select(b.icmp_signed("<", _number(r), rows), _number(r), top)
+            made.append(b.mul(row, step))
+        return made
+
+
+# -- a tile ------------------------------------------------------------------------------------------
+
+
+def _tile_twin(
+    a, a_at, a_row, a_col, b, b_at, b_vector, b_row, k,
+    c, c_at, c_row, d, d_at, d_row, given, rows, width, last,
+):  # fmt: skip
+    lane = lanes(c.itemsize)
+    for r in range(rows):
+        for v in range(width):
+            n = lane if v < width - 1 else last
+            total = np.zeros(n, c.dtype)
+            if given:
+                total += d[d_at + r * d_row + v * lane :][:n]
+            for j in range(k):
+                total += a[a_at + r * a_row + j * a_col] * b[b_at + v * b_vector + j * b_row :][:n]
+            c[c_at + r * c_row + v * lane :][:n] = total
+
+
+def _emit_tile(e, height, width, args):
+    """The code for one size of tile."""
+    (a, a_at, a_row, a_col, b, b_at, b_vector, b_row, k,
+     c, c_at, c_row, d, d_at, d_row, given, rows, _, last) = args  # fmt: skip
+    builder = e.builder
+    mask = e.below(last)
+    tops = [builder.gep(a, [builder.add(a_at, n)]) for n in e.clamped(rows, height, a_row)]
+    columns = [builder.gep(b, [builder.add(b_at, builder.mul(b_vector, _number(v)))]) for v in range(width)]
+
+    before = builder.block
+    start, ready = builder.append_basic_block("start"), builder.append_basic_block("ready")
+    builder.cbranch(builder.icmp_signed("!=", given, _number(0)), start, ready)
+    builder.position_at_end(start)
+    found = []
+    for n in e.clamped(rows, height, d_row):
+        for v in range(width):
+            at = builder.add(builder.add(d_at, n), _number(v * e.lanes))
+            found.append(e.load(d, at) if v < width - 1 else e.load_part(d, at, mask))
+    builder.branch(ready)
+    builder.position_at_end(ready)
+    starts = []
+    for value in found:
+        phi = builder.phi(e.vector)
+        phi.add_incoming(e.zero, before)
+        phi.add_incoming(value, start)
+        starts.append(phi)
+
+    def step(values):
+        left, right, *sums = values
+        vectors = [e.load(p, right) for p in columns[:-1]]
+        if PARTIAL:
+            vectors.append(e.load_part(columns[-1], right, mask))
+        else:
+            vectors.append(e.load(columns[-1], right))
+        made = []
+        for r in range(height):
+            factor = e.spread(e.number(tops[r], left))
+            made += [e.add_product(sums[r * width + v], factor, vectors[v]) for v in range(width)]
+        return [builder.add(left, a_col), builder.add(right, b_row), *made]
+
+    sums = e.repeat(k, [_number(0), _number(0), *starts], step)[2:]
+    for r in range(height):
+        with builder.if_then(builder.icmp_signed("<", _number(r), rows), likely=True):
+            at = builder.add(c_at, builder.mul(c_row, _number(r)))
+            for v in range(width):
+                place = builder.add(at, _number(v * e.lanes))
+                if v == width - 1:
+                    e.store_part(sums[r * width + v], c, place, mask)
+                else:
+                    e.store(sums[r * width + v], c, place)
+
+
+def _tile_code(context, builder, sig, args):
+    e = _Emitter(builder, context.get_value_type(sig.args[0].dtype))
+    rows, width = args[-3], args[-2]
+    after = builder.append_basic_block("after")
+    for height, lower in zip(HEIGHTS, (*HEIGHTS[1:], 0), strict=True):
+        low = builder.icmp_signed("<=", rows, _number(lower))
+        fitting, shorter = builder.append_basic_block("fitting"), builder.append_basic_block("shorter")
+        builder.cbranch(low, shorter, fitting)
+        builder.position_at_end(fitting)
+        choice = builder.switch(width, after)
+        for w in range(1, WIDTH + 1):
+            block = builder.append_basic_block(f"tile{height}.{w}")
+            choice.add_case(_number(w), block)
+            builder.position_at_end(block)
+            _emit_tile(e, height, w, args)
+            builder.branch(after)
+        builder.position_at_end(shorter)
+    builder.branch(after)
+    builder.position_at_end(after)
+    return context.get_dummy_value()
+
+
+def _tile():
+    if PLAIN:
+        return _tile_twin
+
+    @intrinsic
+    def tile(
+        typing, a, a_at, a_row, a_col, b, b_at, b_vector, b_row, k,
+        c, c_at, c_row, d, d_at, d_row, given, rows, width, last,
+    ):  # fmt: skip
+        """A tile of ``rows`` rows and ``width`` vectors of a product, started with ``d`` or zeros:
+
+        c[r, v, lane] = (d[r, v, lane] if given) + sum over j < k of a[r, j] * b[v, j, lane]
+
+        The strides of rows, columns and vectors are named after them; vectors of c and d are neighbours. Only
+        the first ``last`` lanes of the last vector exist.
+        """
+        i = types.int64
+        return types.void(a, i, i, i, b, i, i, i, i, c, i, i, d, i, i, i, i, i, i), _tile_code
+
+    return tile
+
+
+tile = _tile()
+
+
+# -- packing -----------------------------------------------------------------------------------------
+
+
+def _pack_twin(x, at, across, along, n, k, out, to, step):
+    lane = lanes(x.itemsize)
+    for j in range(k):
+        out[to + j * step : to + j * step + lane] = 0
+        for r in range(n):
+            out[to + j * step + r] = x[at + j * along + r * across]
+
+
+def _emit_copies(e, x, at, along, n, k, out, to, step):
+    """Lines that are neighbours in x: one vector each."""
+    mask = e.below(n)
+
+    def line(values):
+        place, target = values
+        e.store(e.load_part(x, place, mask), out, target)
+        return [e.builder.add(place, along), e.builder.add(target, step)]
+
+    e.repeat(k, [at, to], line)
+
+
+def _emit_squares(e, x, at, across, n, k, out, to, step):
+    """Columns that are neighbours in x: squares of LANES by LANES are transposed in registers."""
+    b, size = e.builder, e.lanes
+    rows = e.clamped(n, size, across)
+
+    def square(values):
+        place, target, left = values
+        mask = e.below(left)
+        lines = [e.load_part(x, b.add(place, shift), mask) for shift in rows]
+        width = 1  # of the squares that change places across the diagonal
+        while width < size:
+            lower = [j if not j & width else size + j - width for j in range(size)]
+            upper = [j + width if not j & width else size + j for j in range(size)]
+            kind = ir.VectorType(_I32, size)
+            masks = [ir.Constant(kind, [ir.Constant(_I32, j) for j in m]) for m in (lower, upper)]
+            for i in range(size):
+                if not i & width:
+                    pair = lines[i], lines[i + width]
+                    lines[i], lines[i + width] = (b.shuffle_vector(*pair, m) for m in masks)
+            width *= 2
+        for line in lines:
+            e.store(line, out, target)
+            target = b.add(target, step)
+        return [b.add(place, _number(size)), target, b.sub(left, _number(size))]
+
+    count = b.sdiv(b.add(k, _number(size - 1)), _number(size))
+    e.repeat(count, [at, to, k], square)
+
+
+def _emit_singly(e, x, at, across, along, n, k, out, to, step):
+    b = e.builder
+
+    def line(values):
+        place, target = values
+        e.store(e.zero, out, target)
+
+        def element(inner):
+            source, position = inner
+            b.store(e.number(x, source), b.gep(out, [position]))
+            return [b.add(source, across), b.add(position, _number(1))]
+
+        e.repeat(n, [place, target], element)
+        return [b.add(place, along), b.add(target, step)]
+
+    e.repeat(k, [at, to], line)
+
+
+def _pack_code(context, builder, sig, args):
+    """A call of one function per element type, so that its code is there once."""
+    kind = context.get_value_type(sig.args[0].dtype)
+    words = [a.type for a in args]
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), words), f"tapegrad_pack_{kind}"
+    )
+    if function.is_declaration:
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        e = _Emitter(b, kind)
+        x, at, across, along, n, k, out, to, step = function.args
+        done = b.append_basic_block("done")
+        with b.if_then(b.icmp_signed("==", across, _number(1))):
+            _emit_copies(e, x, at, along, n, k, out, to, step)
+            b.branch(done)
+        with b.if_then(b.icmp_signed("==", along, _number(1))):
+            _emit_squares(e, x, at, across, n, k, out, to, step)
+            b.branch(done)
+        _emit_singly(e, x, at, across, along, n, k, out, to, step)
+        b.branch(done)
+        b.position_at_end(done)
+        b.ret_void()
+    builder.call(function, args)
+    return context.get_dummy_value()
+
+
+def _pack():
+    if PLAIN:
+        return _pack_twin
+
+    @intrinsic
+    def pack(typing, x, at, across, along, n, k, out, to, step):
+        """out[j, r] = x[j * along + r * across] for j < k and r < n <= LANES, lines ``step`` apart
+
+        Whole vectors and squares of them are written, the first line first: up to LANES lines and LANES
+        elements beyond what was asked for.
+        """
+        i = types.int64
+        return types.void(x, i, i, i, i, i, out, i, i), _pack_code
+
+    return pack
+
+
+pack = _pack()
