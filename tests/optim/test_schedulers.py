@@ -128,6 +128,37 @@ def test_saved_schedules_go_on(name):
         assert options(opt) == options(other)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_state_goes_to_pytorch_and_back(name, tmp_path):
+    runs = {}
+    for lib in (tg, torch):
+        opt = optimizer(lib)
+        schedule = SCHEDULES[name](lib, opt)
+        for _ in range(5):
+            opt.step()
+            schedule.step()
+        runs[lib] = opt, schedule
+    states = {lib: schedule.state_dict() for lib, (_, schedule) in runs.items()}
+    assert states[tg].keys() == states[torch].keys()
+    for first, second in ((tg, torch), (torch, tg)):
+        opt = optimizer(second)
+        schedule = SCHEDULES[name](second, opt)
+        # Functions stay those of the schedule that loads.
+        schedule.load_state_dict({**schedule.state_dict(), **copy.deepcopy(states[first])})
+        for own, theirs in zip(opt.param_groups, runs[first][0].param_groups, strict=True):
+            own.update({k: v for k, v in theirs.items() if k != "params"})
+        seen = []
+        for o, s in ((opt, schedule), runs[first]):
+            for _ in range(6):
+                o.step()
+                s.step()
+                seen.append(options(o))
+        assert flat(seen[:6]) == pytest.approx(flat(seen[6:]), rel=1e-9, abs=1e-15)
+    tg.save(states[tg], tmp_path / "schedule.safetensors")
+    tg.load(tmp_path / "schedule.safetensors")
+
+
 def test_closed_forms_agree():
     for name in ("step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine"):
         rates = []

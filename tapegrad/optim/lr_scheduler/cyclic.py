@@ -133,6 +133,7 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             _check_momentum(optimizer)
+            self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
             self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
             if last_epoch == -1:
@@ -221,6 +222,7 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             _check_momentum(optimizer)
+            self.use_beta1 = "betas" in optimizer.defaults
             tops = per_group("max_momentum", optimizer, max_momentum)
             bases = per_group("base_momentum", optimizer, base_momentum)
             if last_epoch == -1:
