@@ -66,10 +66,11 @@ from .formats import contiguous_format as contiguous_format
 from .formats import memory_format as memory_format
 from .formats import preserve_format as preserve_format
 from .formats import strided as strided
+from .inspection import Tape as Tape
+from .inspection import explain as explain
+from .inspection import live_tape as live_tape
 from .io import load as load
 from .io import save as save
-from .listing import Tape as Tape
-from .listing import live_tape as live_tape
 from .modes import enable_grad as enable_grad
 from .modes import inference_mode as inference_mode
 from .modes import is_grad_enabled as is_grad_enabled
@@ -138,6 +139,7 @@ from .random import randn_like as randn_like
 from .random import randperm as randperm
 from .random import seed as seed
 from .random import set_rng_state as set_rng_state
+from .scopes import record_modules as record_modules
 from .size import Size as Size
 from .tensor import Tensor as Tensor
 from .threads import get_num_threads as get_num_threads

@@ -6,6 +6,7 @@ Each has an environment override, read once at import:
 ``TAPEGRAD_CACHE_DIR``    folder of the kernel cache (default: the user's cache folder)
 ``TAPEGRAD_GRAIN``        elements below which a loop stays on one thread
 ``TAPEGRAD_LINES``        0 switches off the recording of the user's source lines
+``TAPEGRAD_MODULES``      1 switches on the recording of which module an entry belongs to
 """
 
 from __future__ import annotations
@@ -47,3 +48,4 @@ cache_dir: pathlib.Path = _cache_folder()
 # A parallel launch costs about 5 us on idle cores and a time slice on busy ones, so it has to be worth it.
 grain: int = _whole("TAPEGRAD_GRAIN", 131_072, 1)
 record_lines: bool = os.environ.get("TAPEGRAD_LINES", "1") != "0"
+record_modules: bool = os.environ.get("TAPEGRAD_MODULES", "0") != "0"

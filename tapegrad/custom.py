@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from . import dtypes, fastpath, kernels
+from . import dtypes, fastpath
 from .elementwise import Elementwise
 
 
@@ -39,22 +37,4 @@ def kernel_source(function: Any, dtype: Any = dtypes.float32, *, vjp: bool = Tru
         raise TypeError(
             f"kernel_source shows the generated kernels of elementwise operations, and {function!r} is none"
         )
-    char = dtypes.as_dtype(dtype).char
-    variant = op.variant("a" * len(op.inputs))
-    chars = "".join(np.dtype(char).char for _ in op.inputs)
-    outs = "?" if op.kind == "compare" else char
-    n = len(op.inputs) + 1
-    text = variant.forward().source(char, chars + outs, kernels.loop.Layout(1, "1" * n, (-1,)))[0]
-    if vjp and op.rules:
-        back = variant.vjp(tuple(name in op.rules for name in op.inputs))
-        if back.loop is None:
-            text += f"\n# derivative of {op.name}: the cotangent is handed through, no kernel\n"
-        else:
-            n = len(back.loop.arrays) + len(back.loop.outputs)
-            text += (
-                "\n"
-                + back.loop.source(
-                    char, char * n, kernels.loop.Layout(1, "1" * n, (-1,) * len(back.loop.outputs))
-                )[0]
-            )
-    return str(text)
+    return op.loops_text((True,) * len(op.inputs), dtypes.as_dtype(dtype).char, vjp)

@@ -13,6 +13,18 @@ from typing import Any, ClassVar
 
 from .op import Rule
 
+_SIGNS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "pow": "**",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}
+
 
 class Expr:
     """A symbol, or an op applied to symbols and numbers."""
@@ -130,6 +142,33 @@ class Expr:
             )
         return self._apply(name, *inputs)
 
+    def __str__(self) -> str:
+        """The expression as text; what is used more than once is named first."""
+        order = self.order()
+        uses: dict[int, int] = {}
+        for node in order:
+            for arg in node.args:
+                uses[id(arg)] = uses.get(id(arg), 0) + 1
+        text: dict[int, str] = {}
+        named: list[str] = []
+        for node in order:
+            written = node._written(text)
+            if node.op is not None and uses.get(id(node), 0) > 1:
+                named.append(f"t{len(named)} = {written}")
+                written = f"t{len(named) - 1}"
+            text[id(node)] = written
+        return "; ".join([*named, text[id(self)]])
+
+    def _written(self, text: dict[int, str]) -> str:
+        if self.op is None:
+            return self.name
+        args = [text[id(a)] if isinstance(a, Expr) else repr(a) for a in self.args]
+        sign = _SIGNS.get(self.op.name)
+        if sign is not None and len(args) == 2:
+            return f"({args[0]} {sign} {args[1]})"
+        args += [f"{k}={v.name if isinstance(v, Expr) else v!r}" for k, v in self.params.items()]
+        return f"-{args[0]}" if self.op.name == "neg" else f"{self.op.name}({', '.join(args)})"
+
     # -- reverse mode -----------------------------------------------------------------------------
 
     def order(self) -> list[Expr]:
@@ -214,7 +253,7 @@ def derived_rules(
     for name, expression in zip(inputs, found, strict=True):
         if isinstance(expression, Expr):
             names = tuple(sorted(expression.symbols()))
-            rules[name] = Rule(_evaluator(expression, names), names)
+            rules[name] = Rule(_evaluator(expression, names), names, expression)
     return rules
 
 

@@ -445,6 +445,25 @@ class Elementwise(Op):
             out._set_array(np.empty(shape, to.numpy))
         return out._array
 
+    def loops_text(self, needs: tuple[bool, ...], char: str = "f", vjp: bool = True) -> str:
+        """The text of the loops over contiguous arrays: forward, and the fused derivative for these inputs."""
+        count = len(self.inputs)
+        variant = self.variant("a" * count)
+        layout = kernels.loop.Layout(1, "1" * (count + 1), (-1,))
+        text = variant.forward().source(
+            char, char * count + ("?" if self.kind == "compare" else char), layout
+        )[0]
+        needs = tuple(need and name in self.rules for need, name in zip(needs, self.inputs, strict=True))
+        if vjp and True in needs:
+            back = variant.vjp(needs).prepare()
+            if back.loop is None:
+                text += f"\n# derivative of {self.name}: the cotangent is handed through, no kernel\n"
+            else:
+                n = len(back.loop.arrays) + len(back.loop.outputs)
+                layout = kernels.loop.Layout(1, "1" * n, (-1,) * len(back.loop.outputs))
+                text += "\n" + back.loop.source(char, char * n, layout)[0]
+        return str(text)
+
     # -- in place -------------------------------------------------------------------------------
 
     def inplace(self, write: KernelOp, x: Any, *others: Any, **params: Any) -> Any:

@@ -32,10 +32,11 @@ from .tape import LEAF, Entry, Truncated, Value, View, record
 class Rule:
     """A derivative rule and the names of what it needs."""
 
-    __slots__ = ("fn", "names")
+    __slots__ = ("derived", "fn", "names")
 
-    def __init__(self, fn: Any, names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, fn: Any, names: tuple[str, ...] | None = None, derived: Any = None) -> None:
         self.fn = fn
+        self.derived = derived  # the expression that ``fn`` evaluates, if nobody wrote it
         self.names = fn.__code__.co_varnames[: fn.__code__.co_argcount] if names is None else names
 
 

@@ -67,7 +67,11 @@ def replay(
     pending = _Pending(algebra)
     for node, index, g in roots:
         pending.add(node, index, g)
-    gone = None if retain else Truncated(site())
+    where = site()
+    gone = None if retain else Truncated(where)
+    if retain:
+        for entry in order:
+            entry.held = where
     short = not algebra.recorded and wanted is None and modes.anomaly is None
     grad_before = modes.grad
     set_grad(algebra.recorded)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, dtypes
+from . import config, dtypes, sources
 from .hooks import RemovableHandle
 from .modes import hooked, modes
 
@@ -171,12 +171,14 @@ class Entry:
         "dtype",
         "edges",
         "extra",
+        "held",
         "indices",
         "lasti",
         "op",
         "params",
         "position",
         "saved",
+        "scope",
         "several",
         "shape",
         "stamps",
@@ -197,6 +199,9 @@ class Entry:
     code: Any  # the user's code object and instruction: file and line are looked up when asked for
     lasti: int
     extra: EntryExtra | None
+    # Unset on most entries, so that recording does not pay for them:
+    held: tuple[Any, int]  # where a backward with retain_graph=True left the saved arrays in place
+    scope: Any  # which modules' calls ended here, see scopes.py
 
     def name(self) -> str:
         """PyTorch's name for the node, e.g. "MulBackward0"."""
@@ -226,7 +231,23 @@ class Entry:
 
     @property
     def truncated(self) -> bool:
+        """Whether a backward has released what this entry saved."""
         return type(self.saved) is Truncated
+
+    @property
+    def retained(self) -> bool:
+        """Whether a backward with retain_graph=True has been here and left the saved arrays in place."""
+        return type(self.saved) is not Truncated and hasattr(self, "held")
+
+    @property
+    def rule(self) -> str:
+        """The derivative rules of this entry's inputs that need gradients, as source text."""
+        return sources.rules_text(self.op, [edge is not None for edge in self.edges])
+
+    @property
+    def kernel(self) -> str:
+        """The source text of what computes this entry: generated loops, or the function over arrays."""
+        return sources.kernel_text(self.op, [edge is not None for edge in self.edges])
 
     @property
     def metadata(self) -> dict[Any, Any]:

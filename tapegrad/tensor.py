@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import sys
 import warnings
 import weakref
 from collections import OrderedDict
@@ -16,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, engine, fastpath, missing, op, ops, printing, tape
+from . import dtypes, engine, fastpath, missing, op, ops, printing
 from .device import check_device, cpu
 from .device import device as Device
 from .formats import check_format
 from .hooks import RemovableHandle
-from .listing import Tape
+from .inspection import Tape, tape_of, tensor_html
 from .ops import convert, interop
 from .ops.activation import ActivationMethods
 from .ops.arithmetic import ArithmeticMethods
@@ -232,7 +233,7 @@ class Tensor(
 
     def tape(self) -> Tape:
         """The entries that this tensor depends on, in recorded order; prints as a table."""
-        return Tape(tape.reachable([self._source()]))
+        return tape_of(self, sys._getframe(1))
 
     def detach(self) -> Any:
         """A constant over the same memory: backward stops there."""
@@ -677,6 +678,10 @@ class Tensor(
 
     def __str__(self) -> str:
         return repr(self)
+
+    def _repr_html_(self) -> str | None:
+        """For Jupyter: with the graph, if there is one."""
+        return tensor_html(self)
 
     def __format__(self, spec: str) -> str:
         """A single number formats as one (so does PyTorch's, but for parameters); others take no format."""

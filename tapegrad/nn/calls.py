@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import config, scopes
 from ..hooks import RemovableHandle
 from ..tensor import Tensor
 from .boundary import BackwardBoundary
@@ -47,11 +48,13 @@ class Called(Registry):
             or GLOBAL_FORWARD_PRE
             or GLOBAL_BACKWARD
             or GLOBAL_BACKWARD_PRE
+            or config.record_modules
         ):
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        floor = scopes.floor_of((args, kwargs)) if config.record_modules else None
         called: set[int] = set()
         result = None
         try:
@@ -68,6 +71,8 @@ class Called(Registry):
             if boundary is not None:
                 result = boundary.leave(result)
             self._watch_old_backward_hooks(args, result)
+            if floor is not None:
+                scopes.mark(self, floor, result)
             return result
         except Exception:
             self._run_always_called(called, args, kwargs, result)

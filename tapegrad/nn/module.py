@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from .. import dtypes
 from ..device import check_device
+from ..inspection import pages
 from ..modes import no_grad
 from ..tensor import Tensor
 from .calls import Called
@@ -147,6 +148,10 @@ class Module(Stateful, Called):
         if not child_lines and len(extra_lines) <= 1:
             return f"{name}({extra})"
         return f"{name}(\n  " + "\n  ".join(extra_lines + child_lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        """For Jupyter: a tree that unfolds, with the shapes of parameters."""
+        return pages.module(self)
 
 
 def indented(text: str, by: int = 2) -> str:

@@ -1,0 +1,55 @@
+"""What Jupyter shows: listings, tensors with their graph, and modules as a tree."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+CELL = "padding:1px 10px 1px 0;text-align:left;white-space:pre;font-family:monospace"
+
+
+def listing(cells: list[tuple[str, ...]], totals: str) -> str:
+    """A table with a head and a line of totals."""
+    head = "".join(f'<th style="{CELL}">{html.escape(c)}</th>' for c in cells[0])
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{CELL}">{html.escape(c)}</td>' for c in line) + "</tr>"
+        for line in cells[1:]
+    )
+    return (
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{html.escape(totals)}</div>"
+    )
+
+
+def tensor(text: str, totals: str, svg: str | None) -> str:
+    """A tensor's printed form, with its graph to be unfolded."""
+    graph = "<code>.tape().draw()</code> draws it" if svg is None else svg
+    return (
+        f"<pre>{html.escape(text)}</pre><details><summary>graph: {html.escape(totals)}</summary>"
+        f'<div style="overflow:auto;max-height:600px">{graph}</div></details>'
+    )
+
+
+def module(root: Any) -> str:
+    """A module as a tree with the number of its parameters, trained and frozen, and the shapes of its own."""
+    total = sum(p.numel() for p in root.parameters())
+    trained = sum(p.numel() for p in root.parameters() if p.requires_grad)
+    frozen = f", {total - trained:,} of them frozen" if trained != total else ""
+    return f"<div>{_branch('', root, True)}<div>{total:,} parameters{frozen}</div></div>"
+
+
+def _branch(name: str, part: Any, opened: bool) -> str:
+    own = [
+        f"{n} {list(p.shape)}" + ("" if p.requires_grad else " frozen")
+        for n, p in part.named_parameters(recurse=False)
+    ]
+    own += [f"{n} {list(b.shape)} buffer" for n, b in part.named_buffers(recurse=False)]
+    label = f"<b>{html.escape(name)}</b> " if name else ""
+    title = f"{label}{html.escape(part._get_name())}({html.escape(part.extra_repr())})"
+    if own:
+        title += f' <span style="opacity:.65">{html.escape(", ".join(own))}</span>'
+    children = list(part.named_children())
+    if not children:
+        return f'<div style="font-family:monospace;margin-left:1.2em">{title}</div>'
+    inner = "".join(_branch(n, child, len(children) <= 12) for n, child in children)
+    state = " open" if opened else ""
+    return f'<details{state} style="font-family:monospace;margin-left:1.2em"><summary>{title}</summary>{inner}</details>'
