@@ -34,7 +34,7 @@ def gemm(a, b, c, d, scratch, table, start, stop):
     at = total * start // count
     end = total * stop // count
     own = start * region
-    b_room = own + HEIGHT * depth + lane * lane
+    b_room = own + pack_a * (HEIGHT * depth + lane * (HEIGHT + lane))
     while at < end:
         batch = at // (slivers * blocks)
         block = at // slivers - batch * blocks
@@ -90,9 +90,9 @@ def gemm(a, b, c, d, scratch, table, start, stop):
 
 # -- the plan ----------------------------------------------------------------------------------------
 
-# Measured: below these sizes, in bytes, an operand is read where it lies; a block of B takes half of a usual
-# second cache.
-_SMALL = 1 << 18
+# Measured: operands smaller than this, in bytes, are read where they lie if that is possible at all. A block of
+# packed B takes half of a usual second cache.
+_SMALL = 1 << 21
 _BLOCK = 1 << 19
 _DEPTH = 256
 _UNITS = 16
@@ -142,21 +142,18 @@ def plan(
     slivers = -(-m // HEIGHT)
     vectors = -(-n // lane)
     batches = batch[0] * batch[1]
-    depth = _even(k, _DEPTH, 1)
-    large = m * k * itemsize > _SMALL or k * n * itemsize > _SMALL
-    pack_b = b_col != 1 or (not PARTIAL and n % lane != 0) or (large and slivers > 1)
-    pack_a = large and vectors > WIDTH
+    pack_b = b_col != 1 or (not PARTIAL and n % lane != 0) or (k * n * itemsize > _SMALL and slivers > 8)
+    pack_a = m * k * itemsize > _SMALL and vectors > 8 * WIDTH
+    depth = _even(k, _DEPTH, 1) if pack_a or pack_b else k
     broad = _BLOCK // (depth * itemsize) if pack_b and depth else vectors * lane
     if m * n * k > config.grain and slivers * batches < _UNITS:
         broad = min(broad, n * slivers * batches // _UNITS)
     broad = _even(n, max(broad, WIDTH * lane), WIDTH * lane if vectors > WIDTH else lane)
     total = batches * slivers * (-(-n // broad))
     count = min(total, max(_UNITS, config.threads)) if pack_a or pack_b else total
-    region = lane * lane
-    region += depth * HEIGHT if pack_a else 0
+    # Packing writes whole squares of vectors beyond the end of a piece.
+    region = depth * HEIGHT + lane * (HEIGHT + lane) if pack_a else 0
     region += depth * broad + lane * lane if pack_b else 0
-    if not pack_a and not pack_b:
-        region = 0
     table = [
         m, n, k, a_row, a_col, b_row, b_col, c_row, d_row or 0, d_row is not None, batch[1],
         *a_batch, *b_batch, *c_batch, *d_batch,

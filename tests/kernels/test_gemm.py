@@ -30,6 +30,11 @@ def strided(rows: int, columns: int, how: str, dtype: str) -> np.ndarray:
     return RANDOM.standard_normal((columns, rows)).astype(dtype)[::-1, ::-1].T  # backwards
 
 
+def steps(x: np.ndarray) -> tuple[int, int]:
+    """Strides of rows and columns, in elements."""
+    return x.strides[0] // x.itemsize, x.strides[1] // x.itemsize
+
+
 def check(got: np.ndarray, a: np.ndarray, b: np.ndarray, d: Any = 0.0) -> None:
     wide = [np.asarray(x, dtype=np.float64) for x in (a, b, d)]
     exact = np.matmul(wide[0], wide[1]) + wide[2]
@@ -53,13 +58,19 @@ def test_any_strides(size: tuple[int, int, int], dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["f", "d"])
 @pytest.mark.parametrize("size", [(300, 700, 600), (20, 1000, 900), (600, 20, 900), (1, 2000, 300)])
-def test_large_ones_are_packed(size: tuple[int, int, int], dtype: str) -> None:
+@pytest.mark.parametrize("small", [0, 1 << 18, 1 << 40])
+def test_packed_or_not(
+    monkeypatch: pytest.MonkeyPatch, small: int, size: tuple[int, int, int], dtype: str
+) -> None:
+    monkeypatch.setattr(gemm, "_SMALL", small)
+    gemm.plan.cache_clear()
     m, n, k = size
     for left, right in [("rows", "rows"), ("columns", "rows"), ("rows", "columns"), ("backwards", "gaps")]:
         a, b = strided(m, k, left, dtype), strided(k, n, right, dtype)
         out = np.full((m, n), np.nan, dtype)
         gemm.multiply(a, b, out)
         check(out, a, b)
+    gemm.plan.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", ["f", "d"])
@@ -117,21 +128,26 @@ def test_stacks_broadcast(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["f", "d"])
 @pytest.mark.parametrize("size", [(9, 50, 20), (64, 64, 64), (333, 555, 600), (8, 1000, 700)])
-def test_the_partition_changes_no_bit(size: tuple[int, int, int], dtype: str) -> None:
+def test_neither_partition_nor_packing_changes_a_bit(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int, int], dtype: str
+) -> None:
     m, n, k = size
     for right in ("rows", "columns"):
         a, b = strided(m, k, "rows", dtype), strided(k, n, right, dtype)
-        table, count, room = gemm.plan(
-            m, n, k, (k, 1), tuple(s // b.itemsize for s in b.strides), n, a.itemsize
-        )
-        scratch = np.empty(room, dtype)
         made = []
-        for parts in (1, 2, 3, 8, count):
-            out = np.full((m, n), np.nan, dtype)
-            for part in range(parts):
-                gemm.gemm(a, b, out, out, scratch, table, count * part // parts, count * (part + 1) // parts)
-            made.append(out)
+        for small in (0, 1 << 40):
+            monkeypatch.setattr(gemm, "_SMALL", small)
+            gemm.plan.cache_clear()
+            table, count, room = gemm.plan(m, n, k, (k, 1), steps(b), n, a.itemsize)
+            scratch = np.empty(room, dtype)
+            for parts in (1, 2, 3, 8, count):
+                out = np.full((m, n), np.nan, dtype)
+                for part in range(parts):
+                    start, stop = count * part // parts, count * (part + 1) // parts
+                    gemm.gemm(a, b, out, out, scratch, table, start, stop)
+                made.append(out)
         assert all(np.array_equal(made[0], other) for other in made[1:])
+    gemm.plan.cache_clear()
 
 
 def at_the_edge(x: np.ndarray, low: bool) -> np.ndarray:
@@ -150,17 +166,26 @@ def at_the_edge(x: np.ndarray, low: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["f", "d"])
-@pytest.mark.parametrize("size", [(1, 1, 1), (7, 33, 3), (9, 50, 20), (13, 49, 31), (300, 301, 302)])
-def test_nothing_outside_is_touched(size: tuple[int, int, int], dtype: str) -> None:
+@pytest.mark.parametrize(
+    "size", [(1, 1, 1), (8, 3, 32), (7, 33, 3), (9, 50, 20), (13, 49, 31), (300, 301, 302)]
+)
+def test_nothing_outside_is_touched(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int, int], dtype: str
+) -> None:
     m, n, k = size
-    for low, (left, right) in itertools.product([True, False], itertools.product([False, True], repeat=2)):
+    for small, low, left, right in itertools.product([0, 1 << 21], *[[False, True]] * 3):
+        monkeypatch.setattr(gemm, "_SMALL", small)
+        gemm.plan.cache_clear()
         a = at_the_edge(strided(*((k, m) if left else (m, k)), "rows", dtype), low)
         b = at_the_edge(strided(*((n, k) if right else (k, n)), "rows", dtype), low)
         d = at_the_edge(strided(1, n, "rows", dtype), low)
         out = at_the_edge(np.zeros((m, n), dtype), low)
         x, y = a.T if left else a, b.T if right else b
-        gemm.multiply(x, y, out, d)
+        table, count, room = gemm.plan(m, n, k, steps(x), steps(y), n, a.itemsize, 0)
+        scratch = at_the_edge(np.empty((1, room), dtype), low) if room else np.empty(0, dtype)
+        gemm.gemm(x, y, out, d, scratch, table, 0, count)
         check(out, x, y, d)
+    gemm.plan.cache_clear()
 
 
 def test_nan_and_infinity_stay_in_their_row_and_column() -> None:
@@ -185,8 +210,7 @@ def test_the_twins_in_plain_python(dtype: str) -> None:
         for right in ("rows", "columns"):
             a, b = strided(m, k, "rows", dtype), strided(k, n, right, dtype)
             d = RANDOM.standard_normal(n).astype(dtype)
-            strides = tuple(s // b.itemsize for s in b.strides)
-            table, count, room = gemm.plan(m, n, k, (k, 1), strides, n, a.itemsize, 0)
+            table, count, room = gemm.plan(m, n, k, (k, 1), steps(b), n, a.itemsize, 0)
             out = np.full(m * n, np.nan, dtype)
             flat = b.ravel(order="K")
             plain(a.ravel(), flat, out, d, np.empty(room, dtype), table, 0, count)
