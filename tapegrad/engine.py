@@ -17,6 +17,7 @@ from .elementwise import run_loop
 from .ops.arithmetic import plus
 from .ops.reduce import summed
 from .ops.shape import stack
+from .reasons import why_constant
 from .replay import Algebra, replay, run_hooks
 from .tape import Entry, Value
 
@@ -211,15 +212,7 @@ def _unit(t: Any, algebra: Algebra) -> Any:
 
 
 def _no_graph_text(j: int, t: Any) -> str:
-    array = t._array
-    if array.dtype.kind != "f":
-        why = f"it has dtype {array.dtype}, and only floating tensors can require grad"
-    else:
-        why = (
-            "no input of the operations that made it required grad (was requires_grad=True set on a leaf?), "
-            "or it was computed under no_grad(), or cut by detach()"
-        )
-    return f"element {j} of tensors does not require grad and does not have a grad_fn: {why}."
+    return f"element {j} of tensors does not require grad and does not have a grad_fn: {why_constant(t)}."
 
 
 def _grads_for(grads: Any, tensors: list[Any], name: str) -> list[Any]:

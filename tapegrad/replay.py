@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .modes import modes, set_grad
-from .tape import Entry, Truncated, Value, describe_site, site
+from .tape import Entry, Truncated, Value, describe_site, saved_arrays, site
 
 
 class Algebra(Protocol):
@@ -249,7 +249,7 @@ def _visit(
         )
         raise
     if modes.anomaly:
-        _check_nan(entry, results, algebra)
+        _check_nan(entry, grads, results, algebra)
     results = _fitted(entry, results, needs, algebra)
     if extra is not None and extra.post:
         results = _post_hooks(entry, results, grads, algebra)
@@ -395,13 +395,30 @@ def _modified_text(entry: Entry, slot: int) -> str:
     )
 
 
-def _check_nan(entry: Entry, results: Sequence[Any], algebra: Algebra) -> None:
+def _check_nan(entry: Entry, grads: Sequence[Any], results: Sequence[Any], algebra: Algebra) -> None:
+    """Raise for the first gradient that is NaN, with the numbers that made the first NaN."""
     for j, g in enumerate(results):
         if g is not None:
             array = algebra.wrap(g)._array
             if array.dtype.kind == "f" and np.isnan(array).any():
+                where = tuple(int(k) for k in np.argwhere(np.isnan(array))[0])
                 raise RuntimeError(
                     f"Function '{entry.op.node_name}' returned nan values in its {j}th output: "
                     f"entry #{entry.position}, recorded at {entry.site}, "
                     f"{int(np.isnan(array).sum())} of {array.size} values are NaN"
+                    f"{_numbers_at(entry, grads, array, where, algebra)}"
                 )
+
+
+def _numbers_at(
+    entry: Entry, grads: Sequence[Any], array: np.ndarray, where: tuple[int, ...], algebra: Algebra
+) -> str:
+    """What arrived and what was saved at the place of a NaN, for operands of its shape."""
+    known = [
+        (f"cotangent {k}" if len(grads) > 1 else "the cotangent that arrived", g) for k, g in enumerate(grads)
+    ]
+    operands = [(name, algebra.wrap(g)._array) for name, g in known if g is not None]
+    operands += [(f"saved {name}", saved) for name, saved in saved_arrays(entry)]
+    shown = [f"{name} = {a[where]}" for name, a in operands if a.shape == array.shape]
+    place = f" at index {list(where)}" if where else ""
+    return f". The first one{place} was made of: {', '.join(shown)}" if shown else ""

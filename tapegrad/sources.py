@@ -35,10 +35,13 @@ def lambda_text(fn: Callable[..., Any]) -> str:
 def _compiles_to(text: str, code: Any) -> bool:
     made = next(c for c in compile(f"({text})", "", "eval").co_consts if inspect.iscode(c))
     # Names of a scope around the lambda are loaded in other ways, so only what is named is compared.
-    named = {*made.co_names, *made.co_varnames}
-    return (
-        named == {*code.co_names, *code.co_varnames, *code.co_freevars} and made.co_consts == code.co_consts
-    )
+    named = {*made.co_names, *made.co_varnames, *made.co_cellvars}
+    known = {*code.co_names, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    return named == known and _constants(made) == _constants(code)
+
+
+def _constants(code: Any) -> list[Any]:
+    return [c for c in code.co_consts if not inspect.iscode(c)]
 
 
 @functools.lru_cache(maxsize=64)

@@ -74,11 +74,14 @@ def draw(entries: Sequence[Entry], names: Names, root: Any, fold: int, gradients
     norms = norms_of(entries, root) if gradients is True else gradients or None
     graph = graph_of(entries, names, root, fold, norms)
     places = arrange(graph)
+    return Drawing(Picture(graph, places, caption(entries, graph)).text(), graph, places)
+
+
+def caption(entries: Sequence[Entry], graph: Graph) -> str:
+    """How many entries a drawing shows, what they keep, and by what they were put together."""
     count = len(entries)
-    caption = f"{count:,} {'entry' if count == 1 else 'entries'}, {saved_bytes(entries):,} bytes saved"
-    if graph.folded:
-        caption += f", put together by {graph.folded}"
-    return Drawing(Picture(graph, places, caption).text(), graph, places)
+    text = f"{count:,} {'entry' if count == 1 else 'entries'}, {saved_bytes(entries):,} bytes saved"
+    return f"{text}, put together by {graph.folded}" if graph.folded else text
 
 
 def arrange(graph: Graph) -> Layout:
@@ -124,6 +127,7 @@ class Picture:
     graph: Graph
     places: Layout
     caption: str
+    both_ends: bool = False  # arrows also get a (hidden) tip at their tail, for whoever runs them backwards
 
     def text(self) -> str:
         """The SVG element, with an id per box and arrow for whoever wants to point at them."""
@@ -144,7 +148,7 @@ class Picture:
             f'<g transform="translate({shift:.1f} {2 * MARGIN + 2 * LINE:.1f})">',
         ]
         for number, (arrow, line) in enumerate(zip(self.graph.arrows, self.places.lines, strict=True)):
-            parts.append(_arrow(number, arrow, line, self.places.labels[number]))
+            parts.append(_arrow(number, arrow, line, self.places.labels[number], self.both_ends))
         for number, (box, place) in enumerate(zip(self.graph.boxes, self.places.boxes, strict=True)):
             parts.append(_box(number, box, place))
         parts += ["</g>", "</svg>"]
@@ -211,7 +215,9 @@ def _box(number: int, box: Box, place: Placed) -> str:
     return "".join(parts) + "</g>"
 
 
-def _arrow(number: int, arrow: Arrow, points: list[tuple[float, float]], label: Placed | None) -> str:
+def _arrow(
+    number: int, arrow: Arrow, points: list[tuple[float, float]], label: Placed | None, both_ends: bool
+) -> str:
     classes = ["arrow"] + (["cutline"] if arrow.cut else []) + (["back"] if arrow.back else [])
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
@@ -223,6 +229,9 @@ def _arrow(number: int, arrow: Arrow, points: list[tuple[float, float]], label: 
     # A cycle is drawn upside down: its head is at the top.
     (x, y), way = (points[0], 1) if arrow.back else (points[-1], -1)
     tip = f'<path class="tip" d="M{x:.1f} {y:.1f}l-4 {7 * way}h8z"/>'
+    if both_ends:
+        x, y = points[0]
+        tip += f'<path class="tip end" d="M{x:.1f} {y:.1f}l-4 7h8z"/>'
     text = ""
     if label is not None:
         text = (

@@ -12,7 +12,7 @@ import numpy as np
 from .. import tape
 from ..tape import Entry, Value
 from .names import Names
-from .rows import kind, row, saved_bytes, saved_input, state, static_text
+from .rows import kind, row, saved_bytes, saved_input, sites, state, static_text
 
 NEAR = 3  # layers; a leaf that is used farther away is drawn there again
 
@@ -81,7 +81,7 @@ def _full(entries: Sequence[Entry], names: Names, root: Any) -> Graph:
         at[entry] = len(made.boxes)
         made.boxes.append(_entry_box(entry, names, root is not None and root[0] is entry))
     sources = _Sources(made, names, lambda entry: at.get(entry))
-    cuts = _Cuts(entries)
+    cuts = _Cuts()
     for entry in entries:
         for j, edge in enumerate(entry.edges):
             use = (entry.position, j)
@@ -93,8 +93,8 @@ def _full(entries: Sequence[Entry], names: Names, root: Any) -> Graph:
 
 def _entry_box(entry: Entry, names: Names, output: bool) -> Box:
     facts = row(entry, names)
-    # Numbers tell something; the other parameters stay in the table and the tip.
-    given = static_text({k: v for k, v in facts.params.items() if type(v) in (int, float)}, 30)
+    # A number that was an operand tells something; other parameters stay in the table and the tip.
+    given = static_text({k: v for k, v in facts.params.items() if k in entry.op.slots}, 30)
     name = names.result(entry)
     lines = [f"{name}: {facts.outputs[0]}" if name and facts.outputs else ", ".join(facts.outputs[:2])]
     if given:
@@ -216,9 +216,8 @@ class _Sources:
 class _Cuts:
     """Finds constants that lie in the memory of something recorded: the results of detach() and .data."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self) -> None:
         self._origins: dict[tuple[int, int], Any] | None = None
-        self._entries = entries
 
     def origin(self, array: np.ndarray) -> Any:
         """The entry or leaf whose memory an array lies in, None if there is none."""
@@ -228,17 +227,13 @@ class _Cuts:
 
     def _found(self) -> dict[tuple[int, int], Any]:
         found: dict[tuple[int, int], Any] = {}
-        for entry in self._entries:
-            for edge in entry.edges:
-                if isinstance(edge, Value):
-                    found[_memory(edge._array)] = edge
         for item in gc.get_objects():
             if type(item) is Entry:
                 for j, edge in enumerate(item.edges):
                     if type(edge) is Entry and (array := saved_input(item, j)) is not None:
                         found[_memory(array)] = edge
-            elif isinstance(item, Value) and type(item._node) is Entry:
-                found[_memory(item._array)] = item._node
+            elif isinstance(item, Value) and item._node is not None:
+                found[_memory(item._array)] = item._node if type(item._node) is Entry else item
         return found
 
 
@@ -287,18 +282,18 @@ def _folded(entries: Sequence[Entry], names: Names, root: Any, limit: int) -> Gr
     return made
 
 
-def _grouping(entries: Sequence[Entry], names: Names, limit: int) -> tuple[str, dict[Entry, Any]]:
+def _grouping(entries: Sequence[Entry], names: Names, limit: int) -> tuple[str, dict[Entry, str]]:
     """The finest way to put entries together that leaves at most ``limit`` groups, or the coarsest there is."""
     paths = {e: names.module_path(e) for e in entries}
+    site = sites(entries)
     deepest = max(map(len, paths.values()))
     for depth in range(deepest, 0, -1):
-        keys = {e: (path[:depth][-1] if path else e.site) for e, path in paths.items()}
+        keys = {e: (path[:depth][-1] if path else site[e]) for e, path in paths.items()}
         if len(set(keys.values())) <= limit:
             return "module", keys
-    by_line: dict[Entry, Any] = {e: e.site for e in entries}
-    if len(set(by_line.values())) <= limit:
-        return "line", by_line
-    return "op", {e: e.op.name for e in entries}
+    if len(set(site.values())) <= limit:
+        return "line", site
+    return "op", {e: str(e.op.name) for e in entries}
 
 
 def _group_box(key: str, members: list[Entry], names: Names, root: Any) -> Box:

@@ -17,6 +17,7 @@ GAP_Y = 36.0
 BEND = 8.0  # width kept free around an arrow that passes a layer
 SWEEPS = 12
 MOST_BENDS = 4000
+FEW = 1500  # items up to which the places are worked out with patience
 
 
 @dataclass
@@ -197,10 +198,11 @@ def _spread(items: list[_Item], rows: list[list[int]]) -> None:
         for j in row:
             items[j].x = left + items[j].width / 2
             left += items[j].width + GAP_X
-    for turn in range(2 * SWEEPS):
+    turns = (8 if len(items) < FEW else 2) * SWEEPS
+    for turn in range(turns):
         down = turn % 2 == 0
         for row in rows if down else reversed(rows):
-            _pull(items, row, both=turn >= SWEEPS, down=down)
+            _pull(items, row, both=turn >= turns // 3, down=down)
 
 
 def _pull(items: list[_Item], row: list[int], both: bool, down: bool) -> None:

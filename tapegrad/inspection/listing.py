@@ -19,8 +19,9 @@ from .. import tape
 from ..tape import Entry, Value
 from . import drawing, pages, player, sketch
 from .names import Names, visible
-from .rows import STATES, Row, row, saved_bytes, static_text, table
+from .rows import STATES, Row, row, saved_bytes, sites, static_text, table
 from .rows import state as state_of
+from .trace import norm
 
 BY = ("op", "module", "line", "state")
 
@@ -36,6 +37,7 @@ class Tape(Sequence[Entry]):
         self._names = Names(self._entries, {}) if names is None else names
         self._root = root  # (entry, output) of the tensor that was asked, if one was
         self.gone = 0  # of a diff: how many entries are no longer there
+        self._norms: dict[tuple[int, int], float] = {}  # of what a watched backward sent
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -98,10 +100,11 @@ class Tape(Sequence[Entry]):
         """Number of entries and saved bytes by "op", "module", "line" or "state", largest first."""
         if by not in BY:
             raise ValueError(f"summary(by={by!r}): choose one of {', '.join(map(repr, BY))}")
+        site = sites(self._entries) if by == "line" else {}
         keys: dict[str, Callable[[Entry], str]] = {
             "op": lambda e: str(e.op.name),
             "module": lambda e: self._names.module(e) or "(no module noted)",
-            "line": lambda e: e.site,
+            "line": site.__getitem__,
             "state": state_of,
         }
         groups: dict[str, list[Entry]] = {}
@@ -165,7 +168,16 @@ class Tape(Sequence[Entry]):
         More than ``fold`` entries are drawn as boxes per module (see ``record_modules``), or per line. ``gradients`` runs the
         rules backwards from the tensor that was asked, without touching any ``.grad``, and writes the norms on the edges.
         """
-        return drawing.draw(self._entries, self._names, self._root, fold, gradients)
+        return drawing.draw(self._entries, self._names, self._root, fold, gradients or self._norms)
+
+    def watch(self) -> Tape:
+        """Note the norms of the gradients that coming replays send along these entries, for ``draw()``; returns the listing.
+
+        A hook on each entry does it, so the watched replays take longer.
+        """
+        for entry in self._entries:
+            entry.register_hook(_noter(self._norms, entry.position))
+        return self
 
     def _repr_svg_(self) -> str | None:
         return self.draw().svg if self._entries else None
@@ -187,6 +199,15 @@ class Tape(Sequence[Entry]):
         if path is not None:
             made.save(path)
         return made
+
+
+def _noter(norms: dict[tuple[int, int], float], position: int) -> Callable[..., None]:
+    def note(grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
+        for j, g in enumerate(grad_inputs):
+            if g is not None:
+                norms[position, j] = norm(g._array)
+
+    return note
 
 
 class Summary(dict[str, tuple[int, int]]):

@@ -51,5 +51,5 @@ def _branch(name: str, part: Any, opened: bool) -> str:
     if not children:
         return f'<div style="font-family:monospace;margin-left:1.2em">{title}</div>'
     inner = "".join(_branch(n, child, len(children) <= 12) for n, child in children)
-    state = " open" if opened else ""
+    state = ' open=""' if opened else ""
     return f'<details{state} style="font-family:monospace;margin-left:1.2em"><summary>{title}</summary>{inner}</details>'

@@ -35,7 +35,7 @@ function short(x) {
 
 function arrayHtml(item) {
   let inner = "";
-  if (item.note) inner = `<i>${escapeText(item.note)}</i>`;
+  if (item.note) inner = ` <i>${escapeText(item.note)}</i>`;
   else if (item.numbers !== undefined) inner = `<pre>${escapeText(item.numbers)}</pre>`;
   else {
     const counts = item.histogram || [];

@@ -59,7 +59,7 @@ def play(entries: Sequence[Entry], names: Names, root: Any) -> Player:
     released = next((e for e in entries if e.truncated), None)
     turns = trace(entries, root) if released is None else []
     graph = graph_of(entries, names, root, FOLD)
-    picture = drawing.draw(entries, names, root, FOLD, False)
+    picture = drawing.Picture(graph, drawing.arrange(graph), drawing.caption(entries, graph), both_ends=True)
     boxes = {e.position: j for j, box in enumerate(graph.boxes) for e in box.entries}
     arrows = {use: j for j, arrow in enumerate(graph.arrows) for use in arrow.uses}
     steps = [_start(entries), *_recording(entries, names, boxes, arrows)]
@@ -76,7 +76,7 @@ def play(entries: Sequence[Entry], names: Names, root: Any) -> Player:
         users.setdefault(arrow.tail, []).append(arrow.head)
     first = {j: min(heads) for j, heads in users.items() if not graph.boxes[j].entries}
     data = {"steps": steps, "entries": boxes, "sources": first, "arrows": len(graph.arrows)}
-    return Player(_page(picture.svg, data), steps)
+    return Player(_page(picture.text(), data), steps)
 
 
 def _start(entries: Sequence[Entry]) -> dict[str, Any]:

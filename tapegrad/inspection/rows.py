@@ -63,6 +63,18 @@ def row(entry: Entry, names: Names) -> Row:
     )
 
 
+def sites(entries: Iterable[Entry]) -> dict[Entry, str]:
+    """The user's file and line per entry, each line looked up once."""
+    known: dict[tuple[Any, int], str] = {}
+    found = {}
+    for entry in entries:
+        place = entry.code, entry.lasti
+        if place not in known:
+            known[place] = entry.site
+        found[entry] = known[place]
+    return found
+
+
 def state(entry: Entry) -> str:
     """One of STATES: "retained" if a backward with retain_graph=True left the saved arrays in place."""
     return "truncated" if entry.truncated else "retained" if entry.retained else "live"

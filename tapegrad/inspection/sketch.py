@@ -33,6 +33,7 @@ def sketch(entries: Sequence[Entry], names: Names) -> Sketch:
             lines.append(_joined(lanes, mine, others, "\u256f"))
             for j in others:
                 lanes[j] = None
+            _close(lanes)
         marks = ["\u25cf" if type(item) is Entry else "\u25cb"]
         lines.append(_row(lanes, mine, marks[0]) + "  " + _label(item, names))
         targets = [id(e) for e in item.edges if e is not None] if type(item) is Entry else []
@@ -41,8 +42,7 @@ def sketch(entries: Sequence[Entry], names: Names) -> Sketch:
         opened = [_open(lanes, target) for target in targets[1:]]
         if opened:
             lines.append(_joined(lanes, mine, opened, "\u256e"))
-        while lanes and lanes[-1] is None:
-            lanes.pop()
+        _close(lanes)
     return Sketch("\n".join(lines))
 
 
@@ -74,6 +74,12 @@ def _open(lanes: list[Any], key: Any) -> int:
             return j
     lanes.append(key)
     return len(lanes) - 1
+
+
+def _close(lanes: list[Any]) -> None:
+    """Give up the lanes at the right that have ended."""
+    while lanes and lanes[-1] is None:
+        lanes.pop()
 
 
 def _row(lanes: list[Any], mine: int, mark: str) -> str:

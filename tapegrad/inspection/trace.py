@@ -35,14 +35,14 @@ def trace(entries: Sequence[Entry], root: Any) -> list[Step]:
         )
     start, index = root
     shape, dtype = start.output(index)
-    algebra = Arrays(Value)
-    pending = replay._Pending(algebra)
-    pending.add(start, index, np.ones(shape, dtype))
     uses: dict[Value, int] = {}
     for entry in entries:
         for edge in entry.edges:
             if isinstance(edge, Value):
                 uses[edge] = uses.get(edge, 0) + 1
+    algebra = Arrays(next(iter(uses))._result)  # the class of results, which stands on a floor above
+    pending = replay._Pending(algebra)
+    pending.add(start, index, np.ones(shape, dtype))
     before = modes.grad
     set_grad(False)
     try:
