@@ -1,9 +1,10 @@
-"""How many threads NumPy's BLAS uses for a product.
+"""Products that NumPy's BLAS computes: on one thread.
 
 BLAS splits even small products over its threads and lets them wait for one another by spinning. On a machine
 whose cores have other work as well, such a product takes as long as the slowest thread takes to be scheduled: a
-training step of a small network becomes many times slower than on one thread. So products below a
-millisecond or so run on one thread here, and BLAS is set back at once, since the rest of the process uses it too.
+training step of a small network becomes many times slower than on one thread. Also the bits of some results
+depend on the number. Large products, which threads are for, have a kernel of their own; BLAS runs
+on one thread here, and is set back at once, since the rest of the process uses it too.
 """
 
 from __future__ import annotations
@@ -14,16 +15,12 @@ from contextlib import AbstractContextManager
 from functools import cache as once
 from typing import Any
 
-import numpy as np
-
 from . import config
 
-# Multiply-adds. Below the first BLAS uses one thread anyway; above the second, threads pay.
+# Multiply-adds below which BLAS uses one thread anyway.
 ALONE = 1 << 18
-SHARED = 1 << 26
 
 _lock = threading.Condition()
-_several = threading.RLock()  # held while a product runs on several threads, of which BLAS runs one at a time
 _inside = 0
 _before = 1
 _forking = False
@@ -96,7 +93,6 @@ class _AsIs:
 def _before_fork() -> None:
     """Wait until no other thread is inside a product: OpenBLAS would hang, here or in the child."""
     global _forking
-    _several.acquire()
     _lock.acquire()
     _forking = True
     while _inside:
@@ -108,7 +104,6 @@ def _after_fork() -> None:
     _forking = False
     _lock.notify_all()
     _lock.release()
-    _several.release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -117,14 +112,6 @@ if hasattr(os, "register_at_fork"):
 _one_thread, _as_is = _OneThread(), _AsIs()
 
 
-def threads_for(work: int) -> AbstractContextManager[Any]:
-    """A context for a product of ``work`` multiply-adds."""
-    if work <= ALONE or config.threads == 1:
-        return _as_is
-    return _one_thread if work < SHARED else _several
-
-
-def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """``np.matmul`` of stacks of matrices; NumPy calls BLAS once per matrix, so the size of one decides."""
-    with threads_for(a.shape[-1] * a.shape[-2] * b.shape[-1]):
-        return np.matmul(a, b, out=out)
+def one_thread(work: int) -> AbstractContextManager[Any]:
+    """A context for a product of ``work`` multiply-adds, in which BLAS uses one thread."""
+    return _as_is if work <= ALONE or config.threads == 1 else _one_thread

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,20 +20,29 @@ from .gemm_tile import HEIGHT, PARTIAL, WIDTH, pack, tile
 from .jit import kernel
 from .tile import lanes
 
+# What the table says, in this order: sizes; strides of rows and columns; whether there is a D; the size of the inner
+# leading dimension and the strides along the outer and the inner one; the number of tiles of C (a sliver
+# by a block) and of units that they are shared out to; length and width of a block of B; what to pack, and the
+# scratch for that; elements of a vector.
+(
+    M, N, K, A_ROW, A_COL, B_ROW, B_COL, C_ROW, D_ROW, GIVEN, INNER, A_OUTER, A_INNER, B_OUTER, B_INNER,
+    C_OUTER, C_INNER, D_OUTER, D_INNER, TILES, UNITS, DEPTH, BROAD, PACK_A, PACK_B, REGION, LANES, WORDS,
+) = range(28)  # fmt: skip
+
 
 @kernel
 def gemm(a, b, c, d, scratch, table, start, stop):
     """c = a @ b, or c = d + a @ b; ``table`` comes from :func:`plan`, and the range counts its units"""
-    m, n, k = table[0], table[1], table[2]
-    a_row, a_col, b_row, b_col, c_row, d_row = table[3], table[4], table[5], table[6], table[7], table[8]
-    given, inner = table[9], table[10]
-    total, count, depth, broad = table[19], table[20], table[21], table[22]
-    pack_a, pack_b, region, lane = table[23], table[24], table[25], table[26]
+    m, n, k = table[M], table[N], table[K]
+    a_row, a_col, b_row, b_col = table[A_ROW], table[A_COL], table[B_ROW], table[B_COL]
+    c_row, d_row, given, inner = table[C_ROW], table[D_ROW], table[GIVEN], table[INNER]
+    depth, broad, pack_a, pack_b = table[DEPTH], table[BROAD], table[PACK_A], table[PACK_B]
+    lane = table[LANES]
     slivers = (m + HEIGHT - 1) // HEIGHT
     blocks = (n + broad - 1) // broad
-    at = total * start // count
-    end = total * stop // count
-    own = start * region
+    at = table[TILES] * start // table[UNITS]
+    end = table[TILES] * stop // table[UNITS]
+    own = start * table[REGION]
     b_room = own + pack_a * (HEIGHT * depth + lane * (HEIGHT + lane))
     while at < end:
         batch = at // (slivers * blocks)
@@ -46,10 +55,10 @@ def gemm(a, b, c, d, scratch, table, start, stop):
         left = block * broad
         cols = min(broad, n - left)
         vectors = (cols + lane - 1) // lane
-        a_base = outer * table[11] + batch * table[12]
-        b_base = outer * table[13] + batch * table[14] + left * b_col
-        c_base = outer * table[15] + batch * table[16] + left
-        d_base = outer * table[17] + batch * table[18] + left
+        a_base = outer * table[A_OUTER] + batch * table[A_INNER]
+        b_base = outer * table[B_OUTER] + batch * table[B_INNER] + left * b_col
+        c_base = outer * table[C_OUTER] + batch * table[C_INNER] + left
+        d_base = outer * table[D_OUTER] + batch * table[D_INNER] + left
         p = 0
         while True:
             deep = min(depth, k - p)
@@ -91,9 +100,9 @@ def gemm(a, b, c, d, scratch, table, start, stop):
 # -- the plan ----------------------------------------------------------------------------------------
 
 # Measured: operands smaller than this, in bytes, are read where they lie if that is possible at all. A block of
-# packed B takes half of a usual second cache.
+# packed B stays in the second cache, or nearly so.
 _SMALL = 1 << 21
-_BLOCK = 1 << 19
+_BLOCK = 3 << 18
 _DEPTH = 256
 _UNITS = 16
 
@@ -166,45 +175,102 @@ class _Scratch(threading.local):
     """Memory for packed operands, kept per Python thread: fresh pages would cost more than the packing."""
 
     def __init__(self) -> None:
-        self.room = np.empty(0, np.uint8)
-
-    def take(self, size: int, dtype: np.dtype) -> np.ndarray:
-        need = size * dtype.itemsize
-        if self.room.size < need:
-            self.room = np.empty(need, np.uint8)
-        return self.room[:need].view(dtype)
+        self.f, self.d = np.empty(0, np.float32), np.empty(0, np.float64)
 
 
 _scratch = _Scratch()
 
 
-def _pair(x: np.ndarray, shape: tuple[int, int]) -> tuple[int, int]:
-    """Strides along two leading dimensions, in elements; 0 where x is repeated."""
-    have = (1, 1, *x.shape)[-4:-2]
-    strides = (0, 0, *x.strides)[-4:-2]
-    return tuple([s // x.itemsize if h > 1 else 0 for s, h in zip(strides, have, strict=True)])
+def scratch(size: int, char: str) -> np.ndarray:
+    """At least ``size`` elements that the calling thread may use until its next product."""
+    room: np.ndarray = getattr(_scratch, char)
+    if room.size < size:
+        room = np.empty(size, char)
+        setattr(_scratch, char, room)
+    return room
 
 
-def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, d: np.ndarray | None = None) -> None:
-    """out = a @ b, or d + a @ b: (..., m, k) and (..., k, n) with at most two leading dimensions, which broadcast.
+# -- on arrays ---------------------------------------------------------------------------------------
 
-    float32 or float64, one dtype for all. The last dimension of out and of d (n,), (m, n) or (..., m, n) has to be
-    contiguous; out may be d, but overlaps with nothing else.
-    """
-    m, n = out.shape[-2:]
-    k = a.shape[-1]
-    item = out.itemsize
-    batch = (1, 1, *out.shape)[-4:-2]
-    d_row = None
-    d_batch = (0, 0)
-    if d is not None:
-        d_row = d.strides[-2] // item if d.ndim > 1 and d.shape[-2] > 1 else 0
-        d_batch = _pair(d, batch) if d.ndim > 2 else (0, 0)
+# Multiply-adds that count as one element for the launcher: below some hundred microseconds one thread is enough.
+_PER_ELEMENT = 64
+
+
+def _stacks(a: np.ndarray, b: np.ndarray, lead: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
+    """Leading dimensions as (size, stride in a, in b, in a contiguous result of matrices); as few as possible."""
+    item = a.itemsize
+    step = a.shape[-2] * b.shape[-1]
+    found: list[tuple[int, int, int, int]] = []
+    for back in range(-1, -1 - len(lead), -1):
+        size = lead[back]
+        if size == 1:
+            continue
+        over = [
+            x.strides[back - 2] // item if x.ndim >= 2 - back and x.shape[back - 2] > 1 else 0 for x in (a, b)
+        ]
+        if found and all(s == t * found[0][0] for s, t in zip(over, found[0][1:3], strict=True)):
+            found[0] = (found[0][0] * size, *found[0][1:])
+        else:
+            found.insert(0, (size, *over, step))
+        step *= size
+    return found
+
+
+class _Call(NamedTuple):
+    """A product of arrays with known sizes and strides."""
+
+    shape: tuple[int, ...]
+    plan: Plan | None  # None: more leading dimensions than a kernel goes through
+    work: int
+
+
+def _prepare(a: np.ndarray, b: np.ndarray, row: bool) -> _Call:
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
+    shape = (*lead, m, n)
+    stacks = _stacks(a, b, lead)
+    if len(stacks) > 2:
+        return _Call(shape, None, 0)
+    item = a.itemsize
+    stacks = [(1, 0, 0, 0)] * (2 - len(stacks)) + stacks
+    sizes, over_a, over_b, over_c = zip(*stacks, strict=True)
     made = plan(
         m, n, k,
         (a.strides[-2] // item, a.strides[-1] // item), (b.strides[-2] // item, b.strides[-1] // item),
-        out.strides[-2] // item, item, d_row,
-        batch, _pair(a, batch), _pair(b, batch), _pair(out, batch), d_batch,
+        n, item, 0 if row else None, sizes, over_a, over_b, over_c,
     )  # fmt: skip
-    args = (a, b, out, out if d is None else d, _scratch.take(made.scratch, out.dtype), made.table)
-    launch.start(gemm, args, made.count, m * n * k * batch[0] * batch[1] // 8)
+    return _Call(shape, made, m * n * k * sizes[0] * sizes[1] // _PER_ELEMENT)
+
+
+_calls: dict[tuple[Any, ...], _Call] = {}
+_entries: dict[str, Any] = {}
+
+
+def product(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
+    """a @ b, or row + a @ b: (..., m, k) and (..., k, n) whose leading dimensions broadcast; float32 or float64."""
+    dtype = a.dtype
+    char = dtype.char
+    key = (a.shape, b.shape, a.strides, b.strides, char, row is None)
+    call = _calls.get(key)
+    if call is None:
+        if len(_calls) > 4096:
+            _calls.clear()
+        call = _calls[key] = _prepare(a, b, row is not None)
+    shape, found, work = call
+    out = np.empty(shape, dtype)
+    if found is None:
+        lead = shape[:-2]
+        a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))
+        for at in np.ndindex(lead[:-2]):
+            out[at] = product(a[at], b[at], row)
+        return out
+    table, count, room = found
+    args = (a, b, out, out if row is None else row, scratch(room, char), table)
+    if work >= config.grain:
+        launch.start(gemm, args, count, work)
+    elif count:
+        entry = _entries.get(char)
+        if entry is None:
+            entry = _entries[char] = gemm.entry((*(char,) * 5, "l", "int", "int"))
+        entry(*args, 0, count)
+    return out

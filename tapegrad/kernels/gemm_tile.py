@@ -50,6 +50,14 @@ class _Emitter(Emitter):
         fn = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(self.vector, kinds), name)
         return self.builder.call(fn, [place, ir.Constant(_I32, self.kind_bytes), mask, self.zero])
 
+    def fetch(self, pointer, index):
+        """Ask for the cache line of an element, which need not exist."""
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+        fn = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        place = self.builder.bitcast(self.builder.gep(pointer, [index]), byte)
+        self.builder.call(fn, [place, *(ir.Constant(_I32, n) for n in (1, 3, 1))])
+
     def repeat(self, count, starts, step):
         """``step(values) -> values``, ``count`` times, maybe none; the values after it."""
         b = self.builder
@@ -117,6 +125,11 @@ def _emit_tile(e, height, width, args):
         for v in range(width):
             at = builder.add(builder.add(d_at, n), _number(v * e.lanes))
             found.append(e.load(d, at) if v < width - 1 else e.load_part(d, at, mask))
+    if height == HEIGHT and width == WIDTH:
+        # The next tile's start has to come from far when products are large.
+        for n in e.clamped(rows, height, c_row):
+            for v in range(width, 2 * width):
+                e.fetch(c, builder.add(builder.add(c_at, n), _number(v * e.lanes)))
     builder.branch(ready)
     builder.position_at_end(ready)
     starts = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import blas, kernels
+from .. import blas, config, kernels
 from ..op import kernel_op
 from .direct import direct_op
 
@@ -19,20 +19,46 @@ from .direct import direct_op
 
 BLAS = "fd"
 
+# Measured, in multiply-adds: our own kernel beats NumPy's BLAS on matrices from here on, and on transposed right
+# factors from the second one on, if they fill its tiles; in any case BLAS is left on one thread, so that a result
+# does not depend on how many there are.
+_OWN = 1 << 20
+_OWN_TRANSPOSED = 1 << 18
+_OWN_STACK = 1 << 22  # all of a stack
+_OWN_ANYWAY = 1 << 26
 
-def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b for matrices and vectors of one dtype."""
+
+def _own(m: int, n: int, k: int, b: np.ndarray) -> bool:
+    """Whether (m, k) @ (k, n) is for our own kernel."""
+    work = m * n * k
+    if m < 8 or n < 16:
+        return work >= _OWN_ANYWAY and m > 1 and n > 1
+    return work >= (_OWN if b.strides[-1] == b.itemsize else _OWN_TRANSPOSED)
+
+
+def _dot(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
+    """a @ b, plus a row if one is given, for matrices and vectors of one dtype."""
     char = a.dtype.char
     if char in BLAS:
         work = a.size * b.shape[-1] if b.ndim > 1 else a.size
-        if work <= blas.ALONE:
-            return a.dot(b)  # type: ignore[no-any-return]
-        with blas.threads_for(work):
-            return a.dot(b)  # type: ignore[no-any-return]
+        if work < _OWN_TRANSPOSED:
+            out = a.dot(b)
+        elif a.ndim == 2 and b.ndim == 2 and _own(a.shape[0], b.shape[1], a.shape[1], b):
+            return kernels.gemm.product(a, b, row)  # type: ignore[no-any-return]
+        else:
+            with blas.one_thread(work):
+                out = a.dot(b)
+        if row is not None:
+            _add_row(out, row)
+        return out  # type: ignore[no-any-return]
     if char == "e":
         with np.errstate(over="ignore"):
-            return a.astype(np.float32).dot(b.astype(np.float32)).astype(a.dtype)  # type: ignore[no-any-return]
-    return a.dot(b)  # type: ignore[no-any-return]
+            out = a.astype(np.float32).dot(b.astype(np.float32)).astype(a.dtype)
+    else:
+        out = a.dot(b)
+    if row is not None:
+        out += row
+    return out  # type: ignore[no-any-return]
 
 
 def _readable(x: np.ndarray) -> np.ndarray:
@@ -52,11 +78,18 @@ def _stacked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     char = a.dtype.char
     if char == "e":
         with np.errstate(over="ignore"):
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)  # type: ignore[no-any-return]
-    if char in BLAS:
-        a, b = _readable(a), _readable(b)
-        return blas.matmul(a, b)
-    return np.matmul(a, b)  # type: ignore[no-any-return]
+            return _stacked(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    if char not in BLAS:
+        return np.matmul(a, b)  # type: ignore[no-any-return]
+    m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
+    if m >= 8 and n >= 16:
+        # The whole counts where threads can share it, or where NumPy's call per matrix costs as much as the product.
+        least = _OWN_STACK if b.strides[-1] == b.itemsize else _OWN_TRANSPOSED
+        if max(a.size * n, b.size * m) >= least or _own(m, n, k, b):
+            return kernels.gemm.product(a, b)  # type: ignore[no-any-return]
+    a, b = _readable(a), _readable(b)
+    with blas.one_thread(m * n * k):
+        return np.matmul(a, b)  # type: ignore[no-any-return]
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
@@ -129,29 +162,32 @@ def _weight_rule(g: Any, input: Any, transposed: bool) -> Any:
 def affine(input: Any, weight: Any, bias: Any, *, transposed: Any) -> Any:
     """input @ weight + bias, or input @ weight.T + bias with the flag, for input (..., k)."""
     m = weight.T if transposed else weight
-    out = _dot(input if input.ndim <= 2 else _rows(input), m)
     n = m.shape[1]
-    if bias.shape == (n,) and out.dtype.char in BLAS and bias.flags.c_contiguous:
-        _add_rows(out, bias, n)
+    x = input if input.ndim <= 2 else _rows(input)
+    if bias.shape == (n,) and bias.flags.c_contiguous:
+        out = _dot(x, m, bias)
     else:
+        out = _dot(x, m)
         out += bias
     return out if input.ndim <= 2 else out.reshape(*input.shape[:-1], n)
 
 
-_add_rows_entries: dict[str, Any] = {}
+_add_row_entries: dict[str, Any] = {}
 
 
-def _add_rows(out: np.ndarray, row: np.ndarray, n: int) -> None:
+def _add_row(out: np.ndarray, row: np.ndarray) -> None:
+    """out[..., j] += row[j]"""
     size = out.size
     if not size:
         return
-    if size >= 65_536:
+    n = row.size
+    if size >= config.grain:
         kernels.launch_lazily(kernels.matmul.add_rows, (out, row, n), size // n, size)
         return
     char = out.dtype.char
-    entry = _add_rows_entries.get(char)
+    entry = _add_row_entries.get(char)
     if entry is None:
-        entry = _add_rows_entries[char] = kernels.matmul.add_rows.entry((char, char, "int", "int", "int"))
+        entry = _add_row_entries[char] = kernels.matmul.add_rows.entry((char, char, "int", "int", "int"))
     entry(out, row, n, 0, size // n)
 
 
