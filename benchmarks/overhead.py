@@ -79,10 +79,10 @@ CASES: dict[str, Callable[[Any], Callable[[], Any]]] = {
 
 
 def measure(
-    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float
+    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, seconds: float, warm: int = 50
 ) -> dict[str, float]:
     """Medians of the times (in microseconds) and of the ratio ours / theirs."""
-    for _ in range(50):
+    for _ in range(warm):
         ours(), theirs()
     start = time.perf_counter()
     theirs()

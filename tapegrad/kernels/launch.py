@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache as once
 from typing import Any
 
@@ -33,14 +33,22 @@ _home: int | None = None  # the process in which numba's threads live, once they
 
 def run(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, work: int) -> None:
     """Run a kernel over ``range(count)``; ``work`` is its total size in elements."""
-    large = work >= config.grain and count > 1 and config.threads > 1 and not PLAIN
-    if large and _region.acquire(blocking=False):
-        try:
-            if _parallel(kernel, chars, args, count):
-                return
-        finally:
-            _region.release()
-    kernel.entry(chars)(*args, 0, count)
+    large = work >= config.grain and count > 1
+    if not (large and in_region(work, lambda parts: _parallel(kernel, chars, args, count, parts))):
+        kernel.entry(chars)(*args, 0, count)
+
+
+def in_region(work: int, region: Callable[[int], None]) -> bool:
+    """Run ``region(parts)``, which uses several threads, if the work is worth it and it is safe; else False."""
+    if work < config.grain or config.threads <= 1 or PLAIN or not _region.acquire(blocking=False):
+        return False
+    try:
+        if not _ready():
+            return False
+        region(config.threads)
+    finally:
+        _region.release()
+    return True
 
 
 def start(kernel: Kernel, args: tuple[Any, ...], count: int, work: int) -> None:
@@ -49,7 +57,8 @@ def start(kernel: Kernel, args: tuple[Any, ...], count: int, work: int) -> None:
         run(kernel, (*signature(args), "int", "int"), args, count, work)
 
 
-def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int) -> bool:
+def _ready() -> bool:
+    """Whether this process has numba's threads; sets how many of them work."""
     global _home
     if _home is None:
         _home = os.getpid()
@@ -58,10 +67,13 @@ def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count
     limit = min(config.threads, numba.config.NUMBA_NUM_THREADS)
     if numba.get_num_threads() != limit:
         numba.set_num_threads(limit)
+    return True
+
+
+def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, parts: int) -> None:
     kinds = tuple("p" if c not in ("int", "float") else c[0] for c in chars[:-2])
     entry = _launcher(kinds)
-    entry(kernel.address(chars), *args, count, min(config.threads, count))
-    return True
+    entry(kernel.address(chars), *args, count, min(parts, count))
 
 
 @once

@@ -8,9 +8,8 @@ from typing import Any
 from ..tensor import Tensor
 from .fused import (
     FusedOptimizer,
-    Runner,
+    Rule,
     check_betas,
-    counted,
     counter,
     like,
     not_negative,
@@ -72,31 +71,20 @@ class Adam(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["exp_avg"] = like(param)
+        state["exp_avg_sq"] = like(param)
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
-        amsgrad = group["amsgrad"]
-        run = Runner("adam_amsgrad", 5, mark) if amsgrad else Runner("adam", 4, mark)
-        last = -1.0
-        states = self.state
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = states[param]
-            if not state:
-                state["step"] = counter()
-                state["exp_avg"] = like(param)
-                state["exp_avg_sq"] = like(param)
-                if amsgrad:
-                    state["max_exp_avg_sq"] = like(param)
-            count = counted(state)
-            if count != last:
-                # The numbers depend on the count, which the parameters of a group mostly share.
-                run.numbers = _numbers(group, count)
-                run.char = ""
-                last = count
-            if amsgrad:
-                run(param, (state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"]))
-            else:
-                run(param, (state["exp_avg"], state["exp_avg_sq"]))
+        names = ("exp_avg", "exp_avg_sq")
+        if group["amsgrad"]:
+            rule = Rule("adam_amsgrad", (*names, "max_exp_avg_sq"), lambda count, _: _numbers(group, count))
+        else:
+            rule = Rule("adam", names, lambda count, _: _numbers(group, count))
+        self._step(group["params"], group, mark, rule)
 
 
 def _numbers(group: dict[str, Any], count: float) -> list[float]:

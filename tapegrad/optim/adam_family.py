@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..tensor import Tensor
 from .fused import (
     FusedOptimizer,
-    Runner,
+    Rule,
     check_betas,
-    counted,
     counter,
     like,
     not_negative,
@@ -76,27 +76,31 @@ class NAdam(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["mu_product"] = counter(1.0)
+        state["exp_avg"] = like(param)
+        state["exp_avg_sq"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         lr = number(group["lr"])
         beta1, beta2 = group["betas"]
         decay, sign, shrink = _decay(group)
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["mu_product"] = counter(1.0)
-                state["exp_avg"] = like(param)
-                state["exp_avg_sq"] = like(param)
-            count = counted(state)
-            mu = beta1 * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))
-            mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((count + 1) * group["momentum_decay"]))
-            state["mu_product"]._array *= mu
-            product = state["mu_product"]._array.item()
-            numbers = [lr * (1 - mu) / (1 - product), decay, sign, *_moments(group), 1 - beta2**count]
-            numbers += [group["eps"], shrink, lr * mu_next / (1 - product * mu_next)]
-            Runner("nadam", 4, mark, numbers)(param, (state["exp_avg"], state["exp_avg_sq"]))
+        fixed = [decay, sign, *_moments(group)]
+
+        def momentum(count: float) -> float:
+            return beta1 * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))  # type: ignore[no-any-return]
+
+        def numbers(count: float, state: dict[str, Any]) -> list[float]:
+            mu, mu_next = momentum(count), momentum(count + 1)
+            array = state["mu_product"]._array
+            array *= mu
+            product = array.item()
+            rates = lr * (1 - mu) / (1 - product), lr * mu_next / (1 - product * mu_next)
+            return [rates[0], *fixed, 1 - beta2**count, group["eps"], shrink, rates[1]]
+
+        rule = Rule("nadam", ("exp_avg", "exp_avg_sq"), numbers, shared=False)
+        self._step(group["params"], group, mark, rule)
 
 
 class RAdam(FusedOptimizer):
@@ -132,22 +136,14 @@ class RAdam(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["exp_avg"] = like(param)
+        state["exp_avg_sq"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
-        run = None
-        last = -1.0
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["exp_avg"] = like(param)
-                state["exp_avg_sq"] = like(param)
-            count = counted(state)
-            if run is None or count != last:
-                run = Runner("radam", 4, mark, _radam_numbers(group, count))
-                last = count
-            run(param, (state["exp_avg"], state["exp_avg_sq"]))
+        rule = Rule("radam", ("exp_avg", "exp_avg_sq"), lambda count, _: _radam_numbers(group, count))
+        self._step(group["params"], group, mark, rule)
 
 
 def _radam_numbers(group: dict[str, Any], count: float) -> list[float]:
@@ -197,22 +193,17 @@ class Adamax(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["exp_avg"] = like(param)
+        state["exp_inf"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         beta1, beta2 = group["betas"]
         decay, sign, _ = _decay(group)
-        run = None
-        last = -1.0
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["exp_avg"] = like(param)
-                state["exp_inf"] = like(param)
-            count = counted(state)
-            if run is None or count != last:
-                rate = number(group["lr"]) / (1 - beta1**count)
-                run = Runner("adamax", 4, mark, [rate, decay, sign, 1 - beta1, beta2, group["eps"]])
-                last = count
-            run(param, (state["exp_avg"], state["exp_inf"]))
+        lr = number(group["lr"])
+
+        def numbers(count: float, state: dict[str, Any]) -> list[float]:
+            return [lr / (1 - beta1**count), decay, sign, 1 - beta1, beta2, group["eps"]]
+
+        self._step(group["params"], group, mark, Rule("adamax", ("exp_avg", "exp_inf"), numbers))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, counted, counter, like, not_negative, number, one_element
+from ..tensor import Tensor
+from .fused import FusedOptimizer, Rule, counter, like, not_negative, number, one_element
 
 
 def _sign(group: dict[str, Any]) -> float:
@@ -50,10 +51,9 @@ class Adagrad(FusedOptimizer):
         )
         for group in self.param_groups:
             for param in group["params"]:
-                self._start(param, group)
+                self._start(self.state[param], param, group)
 
-    def _start(self, param: Any, group: dict[str, Any]) -> None:
-        state = self.state[param]
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
         state["step"] = counter()
         state["sum"] = like(param, group["initial_accumulator_value"])
 
@@ -62,20 +62,13 @@ class Adagrad(FusedOptimizer):
         raise RuntimeError("share_memory is not supported: tapegrad's tensors belong to one process")
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
-        run = None
-        last = -1.0
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:  # of a group added later
-                self._start(param, group)
-            count = counted(state)
-            if run is None or count != last:
-                rate = number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
-                run = Runner("adagrad", 3, mark, [rate, group["weight_decay"], _sign(group), group["eps"]])
-                last = count
-            run(param, (state["sum"],))
+        lr = number(group["lr"])
+
+        def numbers(count: float, state: dict[str, Any]) -> list[float]:
+            rate = lr / (1 + (count - 1) * group["lr_decay"])
+            return [rate, group["weight_decay"], _sign(group), group["eps"]]
+
+        self._step(group["params"], group, mark, Rule("adagrad", ("sum",), numbers))
 
 
 class Adadelta(FusedOptimizer):
@@ -114,20 +107,16 @@ class Adadelta(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["square_avg"] = like(param)
+        state["acc_delta"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         rho = group["rho"]
         numbers = [number(group["lr"]), group["weight_decay"], _sign(group), rho, 1 - rho, group["eps"]]
-        run = Runner("adadelta", 4, mark, numbers)
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["square_avg"] = like(param)
-                state["acc_delta"] = like(param)
-            counted(state)
-            run(param, (state["square_avg"], state["acc_delta"]))
+        rule = Rule("adadelta", ("square_avg", "acc_delta"), lambda count, state: numbers)
+        self._step(group["params"], group, mark, rule)
 
 
 class RMSprop(FusedOptimizer):
@@ -173,31 +162,24 @@ class RMSprop(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["square_avg"] = like(param)
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = like(param)
+        if group["centered"]:
+            state["grad_avg"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
-        alpha, momentum, centered = group["alpha"], group["momentum"], group["centered"]
-        numbers = [
-            number(group["lr"]),
-            group["weight_decay"],
-            _sign(group),
-            alpha,
-            1 - alpha,
-            group["eps"],
-            momentum,
-        ]
-        flags = (int(centered), int(momentum > 0))
-        run = Runner("rmsprop", 5, mark, numbers, flags)
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["square_avg"] = like(param)
-                if momentum > 0:
-                    state["momentum_buffer"] = like(param)
-                if centered:
-                    state["grad_avg"] = like(param)
-            counted(state)
-            square = state["square_avg"]
-            # An array that the flags leave untouched is represented by another one.
-            run(param, (square, state.get("grad_avg", square), state.get("momentum_buffer", square)))
+        alpha, momentum = group["alpha"], group["momentum"]
+        numbers = [number(group["lr"]), group["weight_decay"], _sign(group), alpha, 1 - alpha]
+        numbers += [group["eps"], momentum]
+        # An array that the flags leave untouched is represented by another one.
+        names = (
+            "square_avg",
+            "grad_avg" if group["centered"] else "square_avg",
+            "momentum_buffer" if momentum > 0 else "square_avg",
+        )
+        flags = (int(group["centered"]), int(momentum > 0))
+        rule = Rule("rmsprop", names, lambda count, state: numbers, flags)
+        self._step(group["params"], group, mark, rule)

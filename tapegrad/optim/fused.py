@@ -1,21 +1,33 @@
-"""Optimizers whose step is one kernel call per parameter.
+"""Optimizers whose step is one kernel call for all parameters of a group.
 
 A kernel of ``kernels/optim.py`` reads a parameter, its gradient and its state once and writes
-parameter and state once. A subclass says, per group, which kernel, which state and which numbers.
+parameter and state once; ``kernels/rows.py`` runs it over all parameters. A subclass says, per group, which kernel,
+which state and which numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import config, dtypes, kernels
+from .. import dtypes, kernels
 from ..modes import enable_grad
 from ..tape import site
 from ..tensor import Tensor
 from .optimizer import Optimizer, step_dtype
+
+
+class Rule(NamedTuple):
+    """How a group is stepped: a kernel, the entries of a parameter's state that it takes, and its numbers."""
+
+    kernel: str
+    names: tuple[str, ...]
+    numbers: Callable[[float, dict[str, Any]], list[float]]  # from the count of steps and a parameter's state
+    flags: tuple[int, ...] = ()
+    counted: bool = True  # the state has a "step", which is counted up
+    shared: bool = True  # the numbers depend on the count alone
 
 
 class FusedOptimizer(Optimizer):
@@ -37,6 +49,12 @@ class FusedOptimizer(Optimizer):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         super().__init__(params, defaults)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for own in self.state.values():
+            if isinstance(own.get("step"), (int, float)):  # as older versions of PyTorch saved it
+                own["step"] = counter(float(own["step"]))
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient.
 
@@ -56,6 +74,92 @@ class FusedOptimizer(Optimizer):
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         """Step over one group."""
         raise NotImplementedError
+
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        """Fill the state of a parameter before its first step."""
+
+    def _step(
+        self, params: Iterable[Tensor], group: dict[str, Any], mark: tuple[str, Any], rule: Rule
+    ) -> None:
+        """Step over those of the parameters that have a gradient."""
+        states = self.state
+        entries = (*rule.names, "step") if rule.counted else rule.names
+        chosen: list[Tensor] = []
+        arrays: list[np.ndarray] = []
+        for param in params:
+            grad = param._grad
+            if grad is None:
+                continue
+            chosen.append(param)
+            arrays += [param._array, grad._array]
+            if entries:
+                state = states[param]
+                if not state:
+                    self._start(state, param, group)
+                arrays += [state[name]._array for name in entries]
+        if chosen:
+            self._run(chosen, arrays, mark, rule)
+            for param in chosen:
+                version = param._version
+                version[0] += 1
+                version[1] = mark
+
+    def _run(self, params: list[Tensor], arrays: list[np.ndarray], mark: tuple[str, Any], rule: Rule) -> None:
+        """Run the kernel over parameters whose arrays stand in ``arrays``, row after row."""
+        columns = 2 + len(rule.names)
+        rows = kernels.rows.Rows(arrays, columns, rule.counted)
+        # A parameter given twice is stepped twice, one after the other.
+        if len(set(params)) == len(params) and rows.plain():
+            counts = rows.count_up().tolist() if rule.counted else [0.0] * len(params)
+            hyper, index = self._numbers(params, counts, rule)
+            kernel = getattr(kernels.optim, rule.kernel)
+            rows.run(kernel, np.array(hyper, rows.dtype), index, rule.flags)
+        elif len(params) > 1:
+            # Some are not as kernels need them: find out which.
+            middle = len(params) // 2
+            self._run(params[:middle], arrays[: middle * rows.width], mark, rule)
+            self._run(params[middle:], arrays[middle * rows.width :], mark, rule)
+        else:
+            self._run_copies(params[0], arrays[:columns], mark, rule)
+
+    def _numbers(
+        self, params: list[Tensor], counts: list[float], rule: Rule
+    ) -> tuple[list[list[float]], np.ndarray]:
+        """The kernel's numbers, each once, and which of them each parameter takes."""
+        if not rule.shared:
+            made = [
+                rule.numbers(count, self.state[param]) for param, count in zip(params, counts, strict=True)
+            ]
+            return made, np.arange(len(params))
+        place = {count: i for i, count in enumerate(dict.fromkeys(counts))}
+        index = np.zeros(len(params), np.int64)
+        if len(place) > 1:
+            index[:] = [place[count] for count in counts]
+        return [rule.numbers(count, {}) for count in place], index
+
+    def _run_copies(self, param: Tensor, arrays: list[np.ndarray], mark: tuple[str, Any], rule: Rule) -> None:
+        """For arrays that kernels do not take (strided, float16, mixed): on copies, written back."""
+        what, (own, grad, *others) = mark[0], arrays
+        if own.dtype.kind != "f":
+            raise RuntimeError(f"{what}: cannot update a parameter of dtype {dtypes.of(own)}")
+        if not own.flags.writeable:
+            raise RuntimeError(f"{what}: the memory of a parameter is read-only; clone() it first")
+        if any(a.shape != own.shape for a in arrays):
+            raise RuntimeError(
+                f"{what}: a parameter of shape {list(own.shape)} has a gradient of shape {list(grad.shape)} and "
+                f"state of shape(s) {[list(a.shape) for a in others]}. Was its .data replaced, or the state of "
+                "another parameter loaded? Make a new optimizer, or load the state that belongs to it."
+            )
+        state = self.state.get(param, {})
+        count = counted(state) if rule.counted else 0.0
+        dtype = np.dtype(np.float64 if own.dtype.char == "d" else np.float32)
+        copies = [np.array(a, dtype, order="C") for a in arrays]
+        hyper = np.array(rule.numbers(count, state), dtype)
+        kernel = getattr(kernels.optim, rule.kernel)
+        kernels.launch_lazily(kernel, (*copies, hyper, *rule.flags), own.size, own.size)
+        for array, copy in zip(arrays, copies, strict=True):
+            if array is not grad:
+                np.copyto(array, copy, casting="same_kind")
 
 
 def number(value: Any) -> float:
@@ -100,82 +204,3 @@ def counted(state: dict[str, Any]) -> float:
     count: float = array.item() + 1.0
     array.fill(count)
     return count
-
-
-class Runner:
-    """Runs one kernel over parameters: the numbers are given once, the arrays one by one.
-
-    Who changes ``numbers`` sets ``char`` to "".
-    """
-
-    __slots__ = ("_entry", "_flags", "_hyper", "_kernel", "_mark", "_n", "char", "numbers")
-
-    def __init__(
-        self,
-        name: str,
-        arrays: int,
-        mark: tuple[str, Any],
-        numbers: Sequence[float] = (),
-        flags: tuple[int, ...] = (),
-    ) -> None:
-        self._kernel = getattr(kernels.optim, name)
-        self._n = arrays
-        self._mark = mark
-        self._flags = flags
-        self.numbers = numbers
-        self.char = ""
-
-    def _prepare(self, char: str) -> None:
-        self.char = char
-        self._hyper = np.array(self.numbers, char)
-        self._entry = self._kernel.entry((*char * (self._n + 1), *("int",) * len(self._flags), "int", "int"))
-
-    def __call__(self, param: Tensor, states: Sequence[Tensor]) -> None:
-        """Update a parameter (its gradient must be there) and its state in place."""
-        grad = param._grad
-        char = param._char
-        array = param._array
-        size = array.size
-        arrays = [array, grad._array]
-        shape = array.shape
-        plain = grad._char == char and grad._array.shape == shape and array.flags.writeable
-        for state in states:
-            if state._char != char or state._array.shape != shape:
-                plain = False
-            arrays.append(state._array)
-        if not plain or char not in "fd" or not char:
-            self._run_copies(arrays)
-        else:
-            if char != self.char:
-                self._prepare(char)
-            if size < config.grain:
-                self._entry(*arrays, self._hyper, *self._flags, 0, size)
-            else:
-                kernels.launch_lazily(self._kernel, (*arrays, self._hyper, *self._flags), size, size)
-        version = param._version
-        version[0] += 1
-        version[1] = self._mark
-
-    def _run_copies(self, arrays: list[np.ndarray]) -> None:
-        """For arrays that kernels do not take (strided, float16, mixed): on copies, written back."""
-        dtype = dtypes.of(arrays[0])
-        if not dtype.is_floating_point:
-            raise RuntimeError(f"{self._mark[0]}: cannot update a parameter of dtype {dtype}")
-        if not arrays[0].flags.writeable:
-            raise RuntimeError(f"{self._mark[0]}: the memory of a parameter is read-only; clone() it first")
-        shapes = [a.shape for a in arrays]
-        if len(set(shapes)) > 1:
-            raise RuntimeError(
-                f"{self._mark[0]}: a parameter of shape {list(shapes[0])} has a gradient of shape {list(shapes[1])} and state of "
-                f"shape(s) {[list(s) for s in shapes[2:]]}. Was its .data replaced, or the state of another parameter loaded? "
-                "Make a new optimizer, or load the state that belongs to it."
-            )
-        char = "d" if arrays[0].dtype.char == "d" else "f"
-        if char != self.char:
-            self._prepare(char)
-        copies = [np.array(a, char, order="C") for a in arrays]
-        size = copies[0].size
-        kernels.launch_lazily(self._kernel, (*copies, self._hyper, *self._flags), size, size)
-        for j, copy in enumerate(copies):
-            if j != 1:  # the gradient is only read
-                np.copyto(arrays[j], copy, casting="same_kind")

@@ -63,7 +63,7 @@ class Adafactor(FusedOptimizer):
             grad = -param.grad if group["maximize"] else param.grad
             state = self.state[param]
             if not state:
-                self._start(state, grad)
+                self._start(state, param, group)
             count = counted(state)
             eps1, eps2 = group["eps"]
             if eps1 is None:
@@ -77,15 +77,14 @@ class Adafactor(FusedOptimizer):
             excess = update.norm(2) / (math.sqrt(update.numel()) * group["d"])
             param.sub_(update * (rate / excess.clamp(min=1.0)))
 
-    @staticmethod
-    def _start(state: dict[str, Any], grad: Tensor) -> None:
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
         state["step"] = counter()
-        if grad.dim() > 1:
-            *lead, rows, columns = grad.shape
-            state["row_var"] = grad.new_zeros((*lead, rows, 1))
-            state["col_var"] = grad.new_zeros((*lead, 1, columns))
+        if param.dim() > 1:
+            *lead, rows, columns = param.shape
+            state["row_var"] = param.new_zeros((*lead, rows, 1))
+            state["col_var"] = param.new_zeros((*lead, 1, columns))
         else:
-            state["variance"] = grad.new_zeros(grad.shape)
+            state["variance"] = param.new_zeros(param.shape)
 
     @staticmethod
     def _second_moment(state: dict[str, Any], grad: Tensor, weight: float, eps1: float) -> Any:

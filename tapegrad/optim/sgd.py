@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, like, not_negative, number, one_element
+from .fused import FusedOptimizer, Rule, like, not_negative, number, one_element
 
 
 class SGD(FusedOptimizer):
@@ -49,26 +49,18 @@ class SGD(FusedOptimizer):
         )
 
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
-        momentum = group["momentum"]
-        sign = -1.0 if group["maximize"] else 1.0
-        numbers = [number(group["lr"]), number(group["weight_decay"]), sign]
+        params, momentum = group["params"], group["momentum"]
+        numbers = [number(group["lr"]), number(group["weight_decay"]), -1.0 if group["maximize"] else 1.0]
         if momentum == 0:
-            run = Runner("sgd", 2, mark, numbers)
-            for param in group["params"]:
-                if param._grad is not None:
-                    run(param, ())
+            self._step(params, group, mark, Rule("sgd", (), lambda count, state: numbers, counted=False))
             return
         numbers += [momentum, 1 - group["dampening"], float(group["nesterov"])]
-        go_on = Runner("sgd_momentum", 3, mark, numbers, flags=(0,))
-        start = Runner("sgd_momentum", 3, mark, numbers, flags=(1,))
-        states = self.state
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = states[param]
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = like(param)
-                start(param, (buffer,))
-            else:
-                go_on(param, (buffer,))
+        first = []
+        for param in params:
+            if param._grad is not None and self.state[param].get("momentum_buffer") is None:
+                self.state[param]["momentum_buffer"] = like(param)
+                first.append(param)
+        known = [p for p in params if not any(p is q for q in first)] if first else params
+        for chosen, flag in ((first, 1), (known, 0)):
+            rule = Rule("sgd_momentum", ("momentum_buffer",), lambda *_: numbers, (flag,), counted=False)
+            self._step(chosen, group, mark, rule)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fused import FusedOptimizer, Runner, counted, counter, like, not_negative, number, one_element
+from ..tensor import Tensor
+from .fused import FusedOptimizer, Rule, counter, like, not_negative, number, one_element
 
 
 class Rprop(FusedOptimizer):
@@ -42,19 +43,16 @@ class Rprop(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["prev"] = like(param)
+        state["step_size"] = like(param, number(group["lr"]))
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         sign = -1.0 if group["maximize"] else 1.0
-        run = Runner("rprop", 4, mark, [sign, *group["etas"], *group["step_sizes"], 0.0, 1.0])
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["prev"] = like(param)
-                state["step_size"] = like(param, number(group["lr"]))
-            counted(state)
-            run(param, (state["prev"], state["step_size"]))
+        numbers = [sign, *group["etas"], *group["step_sizes"], 0.0, 1.0]
+        rule = Rule("rprop", ("prev", "step_size"), lambda count, state: numbers)
+        self._step(group["params"], group, mark, rule)
 
 
 class ASGD(FusedOptimizer):
@@ -91,21 +89,22 @@ class ASGD(FusedOptimizer):
             },
         )
 
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["step"] = counter()
+        state["eta"] = counter(number(group["lr"]))
+        state["mu"] = counter(1.0)
+        state["ax"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         lr, lambd = number(group["lr"]), group["lambd"]
         sign = -1.0 if group["maximize"] else 1.0
-        for param in group["params"]:
-            if param._grad is None:
-                continue
-            state = self.state[param]
-            if not state:
-                state["step"] = counter()
-                state["eta"] = counter(lr)
-                state["mu"] = counter(1.0)
-                state["ax"] = like(param)
-            count = counted(state)
-            eta, mu = state["eta"]._array.item(), state["mu"]._array.item()
-            numbers = [eta, group["weight_decay"], sign, 1 - lambd * eta, mu]
-            Runner("asgd", 3, mark, numbers)(param, (state["ax"],))
-            state["eta"]._array.fill(lr / (1 + lambd * lr * count) ** group["alpha"])
-            state["mu"]._array.fill(1 / max(1, count - group["t0"]))
+
+        def numbers(count: float, state: dict[str, Any]) -> list[float]:
+            eta, mu = state["eta"]._array, state["mu"]._array
+            made = [eta.item(), group["weight_decay"], sign, 1 - lambd * eta.item(), mu.item()]
+            # Those of the next step.
+            eta.fill(lr / (1 + lambd * lr * count) ** group["alpha"])
+            mu.fill(1 / max(1, count - group["t0"]))
+            return made
+
+        self._step(group["params"], group, mark, Rule("asgd", ("ax",), numbers, shared=False))
