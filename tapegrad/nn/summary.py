@@ -276,13 +276,18 @@ def _count_parameters(model: Module, rows: dict[int, Layer]) -> None:
 def _count_bytes(
     model: Module, rows: dict[int, Layer], entries: list[Entry], owner: Callable[[Entry], int]
 ) -> None:
-    seen = {id(_memory(t._array)) for t in [*model.parameters(), *model.buffers()]}
+    weights = {id(_memory(t._array)) for t in [*model.parameters(), *model.buffers()]}
+    left: dict[int, int] = {}  # bytes of a memory that no layer has counted yet
+    seen: set[tuple[int, int]] = set()
     for entry in entries:
         for _, array in tape.saved_arrays(entry):
-            memory = _memory(array)
-            if id(memory) not in seen:
-                seen.add(id(memory))
-                rows[owner(entry)].saved_bytes += int(memory.nbytes)
+            memory, view = _memory(array), (array.ctypes.data, array.nbytes)
+            if id(memory) in weights or view in seen:
+                continue
+            seen.add(view)
+            own = min(array.nbytes, left.setdefault(id(memory), memory.nbytes))
+            left[id(memory)] -= own
+            rows[owner(entry)].saved_bytes += own
 
 
 def _memory(array: Any) -> Any:

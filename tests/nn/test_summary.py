@@ -52,6 +52,19 @@ def test_saved_bytes_are_what_the_tape_says():
     assert found.saved_bytes == total - weights
 
 
+def test_a_view_counts_for_what_is_seen_of_it():
+    table = tg.rand(1000, 4)
+    assert tg.summary(nn.Linear(4, 2), input_data=table[:10]).saved_bytes == 160
+
+    class Halves(nn.Module):
+        def forward(self, x):
+            a, b = (x * 1).chunk(2)
+            return a * b * a[0]
+
+    found = tg.summary(Halves(), input_data=tg.rand(6, 2, requires_grad=True))
+    assert found.saved_bytes == 48 + 24, "both halves once, and their product"
+
+
 def test_table():
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(2704, 10))
     assert str(tg.summary(model, (2, 1, 28, 28))) == (
