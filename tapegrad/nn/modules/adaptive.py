@@ -1,0 +1,5 @@
+"""Adaptive softmax."""
+
+from __future__ import annotations
+
+from ..layers.adaptive_softmax import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss

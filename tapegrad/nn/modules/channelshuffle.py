@@ -1,0 +1,5 @@
+"""Shuffling of channels."""
+
+from __future__ import annotations
+
+from ..layers.resampling import ChannelShuffle as ChannelShuffle
