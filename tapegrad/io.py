@@ -10,11 +10,13 @@ Writing is atomic: whatever happens, the path holds the old file or the new one.
 from __future__ import annotations
 
 import contextlib
+import glob
 import importlib
 import json
 import math
 import os
 import pathlib
+import platform
 import secrets
 import zlib
 from collections.abc import Mapping
@@ -29,9 +31,13 @@ from .tensor import Tensor
 # Either key tells that the file is ours, so that damage to one of them is noticed too.
 _TREE, _CHECK = "tapegrad.tree", "tapegrad.check"
 _VERSION = 1
+# The dtypes of safetensors that tapegrad has.
+_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "F32", "F64")
+# Names of half-written files tell where and by which process they are written.
+_HERE = platform.node().replace(".", "-") or "here"
 _INSTALL = "saving and loading need the package safetensors: pip install 'tapegrad[examples]'"
-# How files start that PyTorch's own save makes: a zip archive or, before 1.6, a bare pickle.
-_PYTORCH = (b"PK\x03\x04", b"\x80\x02")
+# How other files start: zip archives (PyTorch's own save makes them) and pickles (what it made before 1.6).
+_ZIP, _PICKLE = b"PK\x03\x04", tuple(bytes([0x80, version]) for version in range(2, 6))
 
 
 def save(obj: Any, f: str | os.PathLike[str]) -> None:
@@ -218,7 +224,8 @@ def _write(arrays: Mapping[str, np.ndarray], path: pathlib.Path, metadata: dict[
     path = path.resolve()  # a link stays one: what it leads to is replaced
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot save to {path}: the folder {path.parent} does not exist")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{_HERE}.{os.getpid()}.{secrets.token_hex(6)}.tmp")
+    _sweep(path)
     try:
         temporary.touch(exist_ok=False)
         # safetensors makes files that only their owner may read.
@@ -235,6 +242,26 @@ def _write(arrays: Mapping[str, np.ndarray], path: pathlib.Path, metadata: dict[
         _flush(path.parent, os.O_RDONLY)
 
 
+def _sweep(path: pathlib.Path) -> None:
+    """Remove what processes of this machine left behind when they were killed while writing this file."""
+    if os.name != "posix":  # there is no harmless way to ask for a process elsewhere
+        return
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(_HERE)}.*.*.tmp"):
+        pid = left.name.split(".")[-3]
+        if pid.isdecimal() and not _alive(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
+
+
 def _flush(path: pathlib.Path, flags: int) -> None:
     """Wait until the disk has it."""
     handle = os.open(path, flags)
@@ -246,16 +273,13 @@ def _flush(path: pathlib.Path, flags: int) -> None:
 
 def _read(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     _, safetensors = _safetensors()
-    with path.open("rb") as file:
-        start = file.read(8)
-    if start.startswith(_PYTORCH):
-        raise ValueError(
-            f"{path} is a pickle made by torch.save, which is never loaded here; "
-            "in PyTorch, write it with safetensors.torch.save_file"
-        )
+    _refuse_pickles(path)
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+            names = list(file.keys())
+            foreign = {name: file.get_slice(name).get_dtype() for name in names}
+            foreign = {name: dtype for name, dtype in foreign.items() if dtype not in _DTYPES}
+            arrays = {} if foreign else {name: file.get_tensor(name) for name in names}
             metadata: dict[str, str] = file.metadata() or {}
     except (
         safetensors.SafetensorError,
@@ -266,7 +290,22 @@ def _read(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         OverflowError,
     ) as err:
         raise ValueError(f"{path} is no safetensors file, or is damaged: {err}") from err
-    for name, array in arrays.items():
-        if array.dtype.num not in dtypes.BY_NUM:
-            raise ValueError(f"{path}: {name!r} has the dtype {array.dtype}, which tapegrad does not have")
+    for name, dtype in foreign.items():
+        raise ValueError(
+            f"{path}: {name!r} has the dtype {dtype}, which tapegrad does not have; convert it before it is saved, "
+            "to float32 say"
+        )
     return arrays, metadata
+
+
+def _refuse_pickles(path: pathlib.Path) -> None:
+    with path.open("rb") as file:
+        start = file.read(9)
+    length = int.from_bytes(start[:8], "little")
+    if start[8:] == b"{" and length <= path.stat().st_size - 8:
+        return  # a safetensors file: the length of its header, then JSON
+    if start.startswith(_PICKLE) or (start.startswith(_ZIP) and b"data.pkl" in path.read_bytes()):
+        raise ValueError(
+            f"{path} is a pickle made by torch.save, which is never loaded here; "
+            "in PyTorch, write it with safetensors.torch.save_file"
+        )

@@ -111,7 +111,14 @@ def test_rates_agree(name, kind):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_saved_schedules_go_on(name):
+@pytest.mark.parametrize("by_file", [False, True], ids=["copied", "by a file"])
+def test_saved_schedules_go_on(name, by_file, tmp_path):
+    def moved(state):
+        if not by_file:
+            return copy.deepcopy(state)
+        tg.save(state, tmp_path / "state.safetensors")
+        return tg.load(tmp_path / "state.safetensors")
+
     opt = optimizer(tg)
     schedule = SCHEDULES[name](tg, opt)
     for _ in range(5):
@@ -119,18 +126,20 @@ def test_saved_schedules_go_on(name):
         schedule.step()
     other = optimizer(tg)
     again = SCHEDULES[name](tg, other)
-    again.load_state_dict(copy.deepcopy(schedule.state_dict()))
-    other.load_state_dict(copy.deepcopy(opt.state_dict()))
+    again.load_state_dict(moved(schedule.state_dict()))
+    other.load_state_dict(moved(opt.state_dict()))
     for _ in range(6):
         for o, s in ((opt, schedule), (other, again)):
             o.step()
             s.step()
         assert options(opt) == options(other)
+    if hasattr(schedule, "_get_closed_form_lr"):
+        assert schedule._get_closed_form_lr() == again._get_closed_form_lr()
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_state_goes_to_pytorch_and_back(name, tmp_path):
+def test_state_goes_to_pytorch_and_back(name):
     runs = {}
     for lib in (tg, torch):
         opt = optimizer(lib)
@@ -155,8 +164,6 @@ def test_state_goes_to_pytorch_and_back(name, tmp_path):
                 s.step()
                 seen.append(options(o))
         assert flat(seen[:6]) == pytest.approx(flat(seen[6:]), rel=1e-9, abs=1e-15)
-    tg.save(states[tg], tmp_path / "schedule.safetensors")
-    tg.load(tmp_path / "schedule.safetensors")
 
 
 def test_closed_forms_agree():

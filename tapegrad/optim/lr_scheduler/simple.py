@@ -93,6 +93,11 @@ class MultiStepLR(_ByFormula):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a ``state_dict()``; milestones that come from a file are a plain dict."""
+        super().load_state_dict(state_dict)
+        self.milestones = Counter(self.milestones)
+
     def _next(self, lr: Rate, base: Rate, index: int) -> Rate:
         return (
             lr * self.gamma ** self.milestones[self.last_epoch] if self.last_epoch in self.milestones else lr
