@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: weight norm and spectral norm."""
+"""Ready-made parametrizations: orthogonal, weight norm and spectral norm."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .. import functional as F
 from ..layers.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
 from . import parametrize
+from .orthogonal import orthogonal as orthogonal
 
 
 def norm_except(v: Tensor, dim: int) -> Tensor:
