@@ -432,7 +432,18 @@ def describe_site(where: tuple[Any, int]) -> str:
     if not line:
         return filename
     text = linecache.getline(filename, line).strip()
-    return f"{filename}:{line}" + (f": {text}" if text else "")
+    return f"{shown_file(filename)}:{line}" + (f": {text}" if text else "")
+
+
+def shown_file(filename: str) -> str:
+    """A file under the name that its reader knows: "Cell In[3]" for a notebook's cell."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", _no_shell)()
+    named = None if shell is None else shell.compile.format_code_name(filename)
+    return filename if named is None else " ".join(named)
+
+
+def _no_shell() -> None:
+    return None
 
 
 # -- what is on the tape --------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def _result(tensor: Value, node: Entry, name: str, names: Names, held_by: list[s
     lines += _leaves(entries, names)
     nbytes = saved_bytes(entries)
     lines.append(
-        f"Its graph has {len(entries):,} {'entry' if len(entries) == 1 else 'entries'} that keep {nbytes:,} bytes."
+        f"Its graph has {len(entries):,} {'entry that keeps' if len(entries) == 1 else 'entries that keep'} {nbytes:,} bytes."
     )
     if held_by:
         shown = ", ".join(held_by[:MOST_HOLDERS])

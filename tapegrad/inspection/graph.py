@@ -29,7 +29,7 @@ class Box:
     state: str = "live"
     output: bool = False
     number: str = ""
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)  # positions: a picture keeps no graph alive
 
 
 @dataclass
@@ -123,7 +123,7 @@ def _entry_box(entry: Entry, names: Names, output: bool) -> Box:
         facts.state,
         output,
         f"#{facts.position}",
-        [entry],
+        [entry.position],
     )
 
 
@@ -323,5 +323,5 @@ def _group_box(key: str, members: list[Entry], names: Names, root: Any) -> Box:
         shown,
         root is not None and root[0] in members,
         "",
-        members,
+        [e.position for e in members],
     )

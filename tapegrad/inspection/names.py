@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..scopes import Call, calls_around
-from ..tape import Entry, Value
+from ..tape import Entry, Value, saved_arrays
 
 
 class Names:
@@ -58,10 +58,15 @@ class Names:
             found.setdefault(id(calls[0].module), (type(calls[0].module).__name__, calls[0].module))
         inner = {id(part) for _, module in found.values() for part in module.modules() if part is not module}
         used = {id(edge) for e in self._entries for edge in e.edges if isinstance(edge, Value)}
+        used |= {id(array) for e in self._entries for _, array in saved_arrays(e)}  # frozen parameters
         roots = [item for key, item in found.items() if key not in inner]
-        roots = [(n, m) for n, m in roots if any(id(p) in used for p in m.parameters())]
+        roots = [
+            (n, m) for n, m in roots if any(id(p) in used or id(p._array) in used for p in m.parameters())
+        ]
+        called = {id(calls[0].module) for calls in self.calls.values()}
+        self._one_root = len(called | {id(m) for _, m in roots}) == 1
         for name, module in roots:
-            prefix = f"{name}." if len(roots) > 1 else ""
+            prefix = "" if self._one_root else f"{name}."
             for path, parameter in module.named_parameters():
                 self.leaves.setdefault(id(parameter), prefix + path)
                 self.arrays.setdefault(id(parameter._array), prefix + path)
@@ -97,10 +102,6 @@ class Names:
             return path
         own = self._variables.get(id(root), type(root).__name__)
         return f"{own}.{path}" if path else own
-
-    @property
-    def _one_root(self) -> bool:
-        return len({id(calls[0].module) for calls in self.calls.values()}) == 1
 
     def leaf(self, leaf: Value) -> str:
         """A leaf's name, "" if it has none."""

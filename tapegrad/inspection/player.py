@@ -60,7 +60,7 @@ def play(entries: Sequence[Entry], names: Names, root: Any) -> Player:
     turns = trace(entries, root) if released is None else []
     graph = graph_of(entries, names, root, FOLD)
     picture = drawing.Picture(graph, drawing.arrange(graph), drawing.caption(entries, graph), both_ends=True)
-    boxes = {e.position: j for j, box in enumerate(graph.boxes) for e in box.entries}
+    boxes = {position: j for j, box in enumerate(graph.boxes) for position in box.entries}
     arrows = {use: j for j, arrow in enumerate(graph.arrows) for use in arrow.uses}
     steps = [_start(entries), *_recording(entries, names, boxes, arrows)]
     if released is None:

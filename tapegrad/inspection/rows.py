@@ -40,7 +40,7 @@ class Row:
     @property
     def site(self) -> str:
         """File name, line and source text."""
-        place = pathlib.PurePath(self.file).name + (f":{self.line}" if self.line else "")
+        place = pathlib.PurePath(tape.shown_file(self.file)).name + (f":{self.line}" if self.line else "")
         return place + (f": {self.text}" if self.text else "")
 
 
@@ -130,14 +130,15 @@ def static_text(params: dict[str, Any], limit: int = 48) -> str:
 
 
 def saved_bytes(entries: Iterable[Entry]) -> int:
-    """Bytes of the memory that entries keep alive, each block counted once."""
+    """Bytes of saved arrays, each memory counted once; an expanded array counts as the memory behind it."""
     found: dict[int, int] = {}
     for entry in entries:
         for _, array in tape.saved_arrays(entry):
-            base: Any = array
-            while isinstance(getattr(base, "base", None), np.ndarray):
-                base = base.base
-            found[id(base)] = int(base.nbytes)
+            behind = array.nbytes
+            if array.base is not None and 0 in array.strides:
+                behind = min(behind, getattr(array.base, "nbytes", behind))
+            start = array.__array_interface__["data"][0]
+            found[start] = max(found.get(start, 0), behind)
     return sum(found.values())
 
 

@@ -54,7 +54,7 @@ def test_results() -> None:
     assert "y.retain_grad()" in text
     assert "No backward has gone" in text
     assert "reaches 1 leaf: x" in text
-    assert "1 entry that keep 4,000 bytes" in text
+    assert "1 entry that keeps 4,000 bytes" in text
     assert "Held by y: as long as" in text
     losses[0].backward(retain_graph=True)
     assert "retain_graph=True at" in tg.explain(losses[0])

@@ -295,11 +295,14 @@ def test_asking_keeps_nothing_alive() -> None:
         x = tg.ones(3, requires_grad=True)
         y = x.exp()
         repr(y.tape())
-        y.tape().draw()
+        picture, player = y.tape().draw(), y.tape().play()
         tg.explain(y)
         gone = [weakref.ref(y)]
         del y
         assert gone[0]() is None
+        assert picture.svg
+        assert player.html
+        assert not [e for e in tg.live_tape() if e.edges[0] is x]  # a picture keeps no graph
         return gone
 
     gc.disable()
