@@ -191,3 +191,55 @@ class BatchSampler(Sampler[list[int]]):
 
 def _positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+class DistributedSampler(Sampler[int]):
+    """The share of one of several processes (replicas) that train on equal parts of a dataset.
+
+    tapegrad starts no processes itself, so ``num_replicas`` and ``rank`` have to be given. ``shuffle`` orders anew in each
+    epoch, by ``seed`` and what ``set_epoch`` was told. Without ``drop_last`` some samples are repeated, so that all shares
+    are of one length.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError(
+                "DistributedSampler: give num_replicas and rank; there is no distributed package that knows them"
+            )
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        whole, rest = divmod(len(dataset), num_replicas)
+        self.num_samples = whole if drop_last or not rest else whole + 1
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        order = range(len(self.dataset))
+        if self.shuffle:
+            generator = Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            order = randperm(len(self.dataset), generator=generator).tolist()
+        # From the front again if there are too few.
+        padded = itertools.islice(itertools.cycle(order), self.total_size)
+        return itertools.islice(padded, self.rank, None, self.num_replicas)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Call it before each epoch, in every process, for another order."""
+        self.epoch = epoch

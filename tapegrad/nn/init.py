@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -223,3 +225,33 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     values[order[:zeros], np.arange(columns)] = 0
     _write(tensor, values)
     return tensor
+
+
+# ---- the names before the underscore
+
+
+def _old_name(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    name = fill.__name__.removesuffix("_")
+
+    @functools.wraps(fill)
+    def warned(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
+        )
+        return fill(*args, **kwargs)
+
+    warned.__name__ = warned.__qualname__ = name
+    return warned
+
+
+uniform = _old_name(uniform_)
+normal = _old_name(normal_)
+constant = _old_name(constant_)
+eye = _old_name(eye_)
+dirac = _old_name(dirac_)
+xavier_uniform = _old_name(xavier_uniform_)
+xavier_normal = _old_name(xavier_normal_)
+kaiming_uniform = _old_name(kaiming_uniform_)
+kaiming_normal = _old_name(kaiming_normal_)
+orthogonal = _old_name(orthogonal_)
+sparse = _old_name(sparse_)

@@ -101,7 +101,7 @@ class Module(Stateful, Called):
 
     def type(self, dst_type: dtypes.dtype) -> Self:
         """Convert all parameters and buffers to a dtype."""
-        wanted = dtypes.as_dtype(dst_type)
+        wanted = dtypes.of_type(dst_type)
         return self._apply(lambda t: t.to(wanted))
 
     def float(self) -> Self:
@@ -116,6 +116,17 @@ class Module(Stateful, Called):
         """Convert floating parameters and buffers to float16."""
         return self.to(dtypes.float16)
 
+    def bfloat16(self) -> Self:
+        """Refused: there is no such dtype."""
+        raise RuntimeError(
+            f"{self._get_name()}.bfloat16(): tapegrad has no bfloat16; use .half() or .float()"
+        )
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Replace all parameters and buffers by ones of the same shapes and dtypes, whose values are arbitrary."""
+        check_device(device)
+        return self._apply(lambda t: t.new_empty(t.shape), recurse)
+
     def cpu(self) -> Self:
         """Return itself: everything is on the CPU."""
         return self
@@ -123,6 +134,11 @@ class Module(Stateful, Called):
     def cuda(self, device: Any = None) -> Self:
         """Refused: there is no such device."""
         check_device("cuda")
+        return self
+
+    def xpu(self, device: Any = None) -> Self:
+        """Refused: there is no such device."""
+        check_device("xpu")
         return self
 
     def share_memory(self) -> Self:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ..hooks import RemovableHandle
 from ..tensor import Tensor
 from .parameter import Buffer, Parameter
 
@@ -27,6 +28,12 @@ CALL_HOOKS = (
     "_forward_pre_hooks",
     "_forward_pre_hooks_with_kwargs",
 )
+
+# Hooks ``hook(module, name, value)`` on what any module registers; the functions at the end of this file add them.
+Hooks = OrderedDict[int, Callable[[Any, str, Any], Any]]
+PARAMETER_HOOKS: Hooks = OrderedDict()
+BUFFER_HOOKS: Hooks = OrderedDict()
+MODULE_HOOKS: Hooks = OrderedDict()
 
 
 class Registry:
@@ -73,7 +80,7 @@ class Registry:
                 f"cannot register a non-leaf Tensor as parameter '{name}': it is the result of an operation. "
                 "Parameters are leaves; compute it in forward() or pass .detach()"
             )
-        self._parameters[name] = param
+        self._parameters[name] = None if param is None else _through(PARAMETER_HOOKS, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Make ``tensor`` (or None) a buffer: state without gradient, saved if ``persistent``."""
@@ -83,7 +90,7 @@ class Registry:
                 f"cannot register '{type(tensor).__name__}' object as buffer '{name}': a Tensor or None is "
                 "needed"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = _through(BUFFER_HOOKS, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -96,7 +103,7 @@ class Registry:
         if not isinstance(name, str):
             raise TypeError(f"module name should be a string, got {_typename(name)}")
         self._check_name(name, "module", self.__dict__.get("_modules"))
-        self._modules[name] = module
+        self._modules[name] = _through(MODULE_HOOKS, self, name, module)
 
     def register_module(self, name: str, module: Any) -> None:
         """The same as ``add_module``."""
@@ -136,17 +143,17 @@ class Registry:
             self._parameters[name] = None
         elif isinstance(value, Registry):
             self._free(name, "_modules", "module")
-            own["_modules"][name] = value
+            own["_modules"][name] = _through(MODULE_HOOKS, self, name, value)
         elif name in (own.get("_modules") or ()):
             self._refuse(name, value, "child module", "nn.Module")
-            self._modules[name] = None
+            self._modules[name] = _through(MODULE_HOOKS, self, name, None)
         elif isinstance(value, Buffer):
             self._free(name, "_buffers", "buffer")
             self.register_buffer(name, value, value.persistent)
         elif name in (own.get("_buffers") or ()):
             if not isinstance(value, Tensor):
                 self._refuse(name, value, "buffer", "Tensor, nn.Buffer")
-            self._buffers[name] = value
+            self._buffers[name] = _through(BUFFER_HOOKS, self, name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -319,3 +326,36 @@ class Registry:
 def _typename(value: Any) -> str:
     cls = type(value)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+# ---- hooks on registering, for every module
+
+
+def _through(hooks: Hooks, module: Registry, name: str, value: Any) -> Any:
+    """What the hooks make of a value that is registered."""
+    for hook in hooks.values():
+        changed = hook(module, name, value)
+        if changed is not None:
+            value = changed
+    return value
+
+
+def _added(hooks: Hooks, hook: Callable[[Any, str, Any], Any]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def register_module_parameter_registration_hook(hook: Callable[[Any, str, Any], Any]) -> RemovableHandle:
+    """``hook(module, name, param)`` when a module registers a parameter; may return another one."""
+    return _added(PARAMETER_HOOKS, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[[Any, str, Any], Any]) -> RemovableHandle:
+    """``hook(module, name, buffer)`` when a module registers a buffer; may return another one."""
+    return _added(BUFFER_HOOKS, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[[Any, str, Any], Any]) -> RemovableHandle:
+    """``hook(module, name, submodule)`` when a module registers a child; may return another one."""
+    return _added(MODULE_HOOKS, hook)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,3 +134,38 @@ def test_batch_errors() -> None:
             BatchSampler(range(3), size, False)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="drop_last should be a boolean"):
         BatchSampler(range(3), 1, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("size", "replicas"), [(12, 3), (13, 3), (2, 5), (7, 1), (1, 4)])
+def test_shares_of_several_processes(size: int, replicas: int, drop_last: bool) -> None:
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+
+    def shares(lib: Any, shuffle: bool) -> list[list[int]]:
+        made = []
+        for rank in range(replicas):
+            sampler = lib.utils.data.DistributedSampler(
+                range(size), replicas, rank, shuffle=shuffle, drop_last=drop_last
+            )
+            made.append(list(sampler))
+            assert len(sampler) == len(made[-1])
+        return made
+
+    assert shares(tg, False) == shares(torch, False)
+    shuffled = sum(shares(tg, True), [])
+    assert len(shuffled) == len(sum(shares(torch, True), []))
+    assert set(shuffled) <= set(range(size))
+    assert drop_last or set(shuffled) == set(range(size))
+
+
+def test_the_order_of_shares_changes_with_the_epoch_and_the_seed() -> None:
+    sampler = tg.utils.data.DistributedSampler(range(50), 2, 0, seed=3)
+    first = list(sampler)
+    assert list(sampler) == first
+    sampler.set_epoch(1)
+    assert list(sampler) != first
+    for arguments in ((None, 0), (2, None)):
+        with pytest.raises(RuntimeError, match="num_replicas and rank"):
+            tg.utils.data.DistributedSampler(range(3), *arguments)
+    with pytest.raises(ValueError, match="Invalid rank 2"):
+        tg.utils.data.DistributedSampler(range(3), 2, 2)

@@ -145,3 +145,29 @@ def test_layers_start_in_pytorchs_ranges():
     table = tg.nn.Embedding(400, 30, padding_idx=3).weight.detach().numpy()
     assert table.std() == pytest.approx(1.0, rel=0.05)
     assert (table[3] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "uniform",
+            "normal",
+            "constant",
+            "eye",
+            "dirac",
+            "xavier_uniform",
+            "xavier_normal",
+            "kaiming_uniform",
+        ),
+        *("kaiming_normal", "orthogonal", "sparse"),
+    ],
+)
+def test_old_names(name):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    for lib in (tg, torch):
+        tensor = lib.zeros(3, 3, 1) if name == "dirac" else lib.zeros(3, 3)
+        more = {"constant": (2.0,), "sparse": (0.3,)}.get(name, ())
+        with pytest.warns(FutureWarning, match=f"nn.init.{name}_"):
+            assert getattr(lib.nn.init, name)(tensor, *more) is tensor
+        assert (tensor != 0).any()

@@ -457,3 +457,51 @@ def test_apply_and_modes():
         return log, modes, [p.requires_grad for p in m.parameters()], m.zero_grad()
 
     agree(observe)
+
+
+def test_hooks_on_registering():
+    def observe(lib):
+        source = lib.nn.modules.module
+        log = []
+        handles = [
+            source.register_module_parameter_registration_hook(
+                lambda m, n, p: log.append(("parameter", type(m).__name__, n, p is None))
+            ),
+            source.register_module_buffer_registration_hook(
+                lambda m, n, b: log.append(("buffer", n, b is None))
+            ),
+            source.register_module_module_registration_hook(
+                lambda m, n, c: log.append(("module", n, type(c).__name__))
+            ),
+        ]
+        twin = lib.nn.Parameter(lib.zeros(1))
+        try:
+            net = lib.nn.Sequential(lib.nn.Linear(2, 3, bias=False), lib.nn.BatchNorm1d(3))
+            net.extra = lib.nn.ReLU()
+            net.extra = None
+            net[1].running_mean = lib.ones(3)
+            net[1].weight = None
+            net.register_buffer("b", None)
+            swap = source.register_module_parameter_registration_hook(lambda m, n, p: twin)
+            net.p = lib.nn.Parameter(lib.ones(2))
+            swap.remove()
+        finally:
+            for handle in handles:
+                handle.remove()
+        net.q = lib.nn.Parameter(lib.ones(2))
+        return log, net.p is twin
+
+    agree(observe)
+
+
+def test_replacing_the_memory():
+    def observe(lib):
+        net = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.BatchNorm1d(3)).double()
+        weight, old = net[0].weight, net[0].weight.data
+        assert net.to_empty(device="cpu") is net
+        shapes = {k: (tuple(v.shape), str(v.dtype).split(".")[1]) for k, v in net.state_dict().items()}
+        return shapes, net[0].weight is weight, net[0].weight.data_ptr() == old.data_ptr()
+
+    agree(observe)
+    with pytest.raises(RuntimeError, match=r"Linear\.bfloat16.*half"):
+        tg.nn.Linear(1, 1).bfloat16()

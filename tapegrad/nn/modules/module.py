@@ -7,4 +7,9 @@ from ..calls import register_module_forward_pre_hook as register_module_forward_
 from ..calls import register_module_full_backward_hook as register_module_full_backward_hook
 from ..calls import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
 from ..module import Module as Module
+from ..registry import register_module_buffer_registration_hook as register_module_buffer_registration_hook
+from ..registry import register_module_module_registration_hook as register_module_module_registration_hook
+from ..registry import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+)
 from ..state import _IncompatibleKeys as _IncompatibleKeys
