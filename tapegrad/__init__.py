@@ -5,6 +5,10 @@
 
 from . import autograd as autograd
 
+# Switches and questions about what is not there.
+from . import backends as backends
+from . import cuda as cuda
+
 # Above the tensor: networks, optimizers, data, weights.
 from . import data as data
 from . import faces as _faces
@@ -14,6 +18,25 @@ from . import ops as ops
 from . import optim as optim
 from . import special as special
 from . import utils as utils
+from .basics import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .basics import e as e
+from .basics import get_default_device as get_default_device
+from .basics import get_float32_matmul_precision as get_float32_matmul_precision
+from .basics import inf as inf
+from .basics import is_complex as is_complex
+from .basics import is_floating_point as is_floating_point
+from .basics import is_inference as is_inference
+from .basics import is_same_size as is_same_size
+from .basics import is_signed as is_signed
+from .basics import is_tensor as is_tensor
+from .basics import nan as nan
+from .basics import newaxis as newaxis
+from .basics import numel as numel
+from .basics import pi as pi
+from .basics import set_default_device as set_default_device
+from .basics import set_float32_matmul_precision as set_float32_matmul_precision
+from .basics import typename as typename
+from .basics import use_deterministic_algorithms as use_deterministic_algorithms
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import asarray as asarray
@@ -145,6 +168,16 @@ from .tensor import Tensor as Tensor
 from .threads import get_num_threads as get_num_threads
 from .threads import set_num_threads as set_num_threads
 from .threads import threads as threads
+from .typed import BoolTensor as BoolTensor
+from .typed import ByteTensor as ByteTensor
+from .typed import CharTensor as CharTensor
+from .typed import DoubleTensor as DoubleTensor
+from .typed import FloatTensor as FloatTensor
+from .typed import HalfTensor as HalfTensor
+from .typed import IntTensor as IntTensor
+from .typed import LongTensor as LongTensor
+from .typed import ShortTensor as ShortTensor
+from .typed import set_default_tensor_type as set_default_tensor_type
 
 for _family in vars(ops).values():
     _faces.export(globals(), getattr(_family, "__all__", ()))

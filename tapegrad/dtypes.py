@@ -91,6 +91,19 @@ def as_dtype(d: Any) -> dtype:
     raise TypeError(f"dtype must be a tapegrad.dtype such as tapegrad.float32, got {d!r}")
 
 
+_BY_TYPE = {f"{library}.{d.short}Tensor": d for d in ALL for library in ("tapegrad", "torch")}
+
+
+def of_type(t: Any) -> dtype:
+    """A dtype from any of its names: also ``LongTensor`` and "torch.LongTensor"."""
+    if isinstance(t, str):
+        if t not in _BY_TYPE:
+            raise ValueError(f"invalid type: {t!r}; a type is named like 'tapegrad.FloatTensor'")
+        return _BY_TYPE[t]
+    held = getattr(t, "dtype", None) if isinstance(t, type) else None
+    return held if isinstance(held, dtype) else as_dtype(t)
+
+
 def native(d: np.dtype) -> np.dtype:
     """The same NumPy type in this machine's byte order and with one name per width."""
     return np.dtype(d.kind + str(d.itemsize)) if d.kind in "iuf" else d

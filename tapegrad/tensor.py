@@ -440,7 +440,7 @@ class Tensor(
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The tensor's type as a string, or converted to a dtype."""
-        return f"tapegrad.{self.dtype.short}Tensor" if dtype is None else self.to(dtypes.as_dtype(dtype))
+        return f"tapegrad.{self.dtype.short}Tensor" if dtype is None else self.to(dtypes.of_type(dtype))
 
     def type_as(self, other: Value) -> Any:
         """Converted to the dtype of another tensor."""

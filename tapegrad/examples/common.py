@@ -290,6 +290,11 @@ class Text:
 
     def encode(self, text: str) -> tg.Tensor:
         """Numbers int64 (n,) of characters, which have to occur in the text."""
+        for letter in text:
+            if letter not in self.letters:
+                raise SystemExit(
+                    f"{letter!r} does not occur in the text that is learned; begin with something else"
+                )
         return tg.tensor([self.letters.index(letter) for letter in text])
 
     def decode(self, codes: Iterable[int]) -> str:

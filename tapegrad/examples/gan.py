@@ -45,7 +45,7 @@ def discriminator(hidden: int, size: int) -> nn.Sequential:
 def main(arguments: list[str] | None = None) -> float:
     """Train; returns how far the made pictures are from real ones at the end (see ``distance``)."""
     known = Options("tapegrad.examples.gan", __doc__)
-    known.numbers(epochs=40, batch_size=100, latent=32, hidden=256, lr=2e-4)
+    known.numbers(epochs=60, batch_size=100, latent=32, hidden=256, lr=1e-3)
     options = known.digits().samples().parse(arguments)
     with Run(options) as run:
         real = pictures(options.data)

@@ -133,15 +133,11 @@ def main(arguments: list[str] | None = None) -> float:
                 error=(copies - some).square().mean(),
                 distance=distance(shown, real),
             )
-            if options.samples:  # four rows of digits, each above its copy, and four of invented ones
-                pairs = tg.stack(
-                    [
-                        some[::16][:32].reshape(4, 8, *some.shape[1:]),
-                        copies[::16][:32].reshape(4, 8, *some.shape[1:]),
-                    ],
-                    1,
+            if options.samples:  # digits, their copies below them, and invented ones
+                chosen = slice(None, None, len(some) // 16)
+                write_pictures(
+                    tg.cat([some[chosen][:16], copies[chosen][:16], shown[:32]]), options.samples, 16
                 )
-                write_pictures(tg.cat([pairs.flatten(0, 2), shown[:32]]), options.samples)
     return run.records[-1]["error"]
 
 
