@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import numpy as np
 
-from .tape import Entry, Value, describe_site
+from .tape import Entry, Value, describe_site, live_values
 
 
 def why_constant(value: Value) -> str:
@@ -33,8 +32,8 @@ def _twin(value: Value) -> str:
         return f"it is a view, made under no_grad(), of {_called(view.base)}"
     found = None
     start, end = np.lib.array_utils.byte_bounds(value._array) if value._array.nbytes else (0, 0)
-    for item in gc.get_objects():
-        if isinstance(item, Value) and item is not value and item._node is not None:
+    for item in live_values():
+        if item is not value and item._node is not None:
             array = item._array
             if item._version is value._version or (
                 array.nbytes

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import linecache
-import pathlib
 import sys
 import weakref
 from collections import OrderedDict
@@ -26,6 +24,12 @@ import numpy as np
 from . import config, dtypes, sources
 from .hooks import RemovableHandle
 from .modes import hooked, modes
+from .sites import _ours as _ours
+from .sites import _user_frame as _user_frame
+from .sites import describe_site as describe_site
+from .sites import shown_file as shown_file
+from .sites import site as site
+from .sites import site_line as site_line
 
 _positions = itertools.count()
 _next_position = _positions.__next__
@@ -382,70 +386,6 @@ def record(
     return entry
 
 
-# -- where in the user's code ---------------------------------------------------------------------
-
-_PACKAGE = str(pathlib.Path(__file__).parent)
-_EXAMPLES = str(pathlib.Path(__file__).parent / "examples")
-_ours: dict[str, bool] = {}  # by file name: does it belong to the library?
-
-
-def _is_ours(filename: str) -> bool:
-    known = _ours.get(filename)
-    if known is None:
-        inside = filename.startswith(_PACKAGE) and not filename.startswith(_EXAMPLES)
-        known = _ours[filename] = inside or filename.startswith("<tapegrad")
-    return known
-
-
-def _user_frame(frame: Any) -> Any:
-    """The innermost frame outside the library (or the outermost, if all are inside)."""
-    known = _ours.get
-    while True:
-        filename = frame.f_code.co_filename
-        ours = known(filename)
-        if ours is None:
-            ours = _is_ours(filename)
-        outer = frame.f_back if ours else None
-        if outer is None:
-            return frame
-        frame = outer
-
-
-def site() -> tuple[Any, int]:
-    """The user's code object and instruction that is being executed."""
-    frame = _user_frame(sys._getframe(1))
-    return frame.f_code, frame.f_lasti
-
-
-def site_line(where: tuple[Any, int]) -> tuple[str, int]:
-    """File and line of a site."""
-    code, lasti = where
-    if code is None:
-        return "(lines are not recorded: TAPEGRAD_LINES=0)", 0
-    positions = next(itertools.islice(code.co_positions(), lasti // 2, None), (None,))
-    return code.co_filename, positions[0] or code.co_firstlineno
-
-
-def describe_site(where: tuple[Any, int]) -> str:
-    """A site as "file.py:12: source line"."""
-    filename, line = site_line(where)
-    if not line:
-        return filename
-    text = linecache.getline(filename, line).strip()
-    return f"{shown_file(filename)}:{line}" + (f": {text}" if text else "")
-
-
-def shown_file(filename: str) -> str:
-    """A file under the name that its reader knows: "Cell In[3]" for a notebook's cell."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", _no_shell)()
-    named = None if shell is None else shell.compile.format_code_name(filename)
-    return filename if named is None else " ".join(named)
-
-
-def _no_shell() -> None:
-    return None
-
-
 # -- what is on the tape --------------------------------------------------------------------------
 
 
@@ -468,6 +408,14 @@ def live_entries() -> list[Entry]:
     the objects that Python's collector knows, which is only done when somebody asks.
     """
     return sorted((o for o in gc.get_objects() if type(o) is Entry), key=lambda e: e.position)
+
+
+def live_values() -> Iterator[Value]:
+    """Every tensor that exists in this process."""
+    for found in gc.get_objects():
+        # Not isinstance(), which asks an object for its class: a stranger's proxy may do anything then.
+        if issubclass(type(found), Value):
+            yield found
 
 
 def saved_arrays(entry: Entry) -> Iterator[tuple[str, np.ndarray]]:

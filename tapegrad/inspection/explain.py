@@ -184,8 +184,8 @@ def holders(value: Any, frame: Any) -> list[str]:
 def _within(name: str, held: Any, value: Any) -> list[str]:
     if held is value:
         return [name]
-    if isinstance(held, (list, tuple)):
+    if type(held) in (list, tuple):
         return [f"{name}[{j}]" for j, item in enumerate(held) if item is value]
-    if isinstance(held, dict):
+    if type(held) is dict:
         return [f"{name}[{key!r}]" for key, item in list(held.items()) if item is value]
     return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -227,13 +226,13 @@ class _Cuts:
 
     def _found(self) -> dict[tuple[int, int], Any]:
         found: dict[tuple[int, int], Any] = {}
-        for item in gc.get_objects():
-            if type(item) is Entry:
-                for j, edge in enumerate(item.edges):
-                    if type(edge) is Entry and (array := saved_input(item, j)) is not None:
-                        found[_memory(array)] = edge
-            elif isinstance(item, Value) and item._node is not None:
-                found[_memory(item._array)] = item._node if type(item._node) is Entry else item
+        for entry in tape.live_entries():
+            for j, edge in enumerate(entry.edges):
+                if type(edge) is Entry and (array := saved_input(entry, j)) is not None:
+                    found[_memory(array)] = edge
+        for value in tape.live_values():
+            if value._node is not None:
+                found[_memory(value._array)] = value._node if type(value._node) is Entry else value
         return found
 
 

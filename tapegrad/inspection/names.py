@@ -14,6 +14,8 @@ from typing import Any
 from ..scopes import Call, calls_around
 from ..tape import Entry, Value, saved_arrays
 
+MOST_ITEMS = 20  # of a list or tuple of tensors that are named
+
 
 class Names:
     """Names for the leaves, results, saved arrays and modules of one listing."""
@@ -30,14 +32,15 @@ class Names:
         for name, value in variables.items():
             if name.startswith("_"):
                 continue
-            if isinstance(value, Value):
+            # By type, not isinstance(): a stranger's proxy may do anything when it is asked for its class.
+            if issubclass(type(value), Value):
                 self._name(name, value)
             elif _is_module(value):
                 self._variables.setdefault(id(value), name)
                 modules.append((name, value))
-            elif isinstance(value, (list, tuple)) and len(value) <= 20:
+            elif type(value) in (list, tuple) and len(value) <= MOST_ITEMS:
                 for j, item in enumerate(value):
-                    if isinstance(item, Value):
+                    if issubclass(type(item), Value):
                         self._name(f"{name}[{j}]", item)
         self._name_parameters(modules)
 

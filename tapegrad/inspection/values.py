@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import printing, tape
-from ..tape import Entry, Value
+from ..tape import Entry
 from .rows import kind, saved_input
 
 SMALL = 24  # elements that are shown as numbers
@@ -32,9 +31,9 @@ def known_values(entries: Iterable[Entry]) -> dict[tuple[int, int], np.ndarray]:
         for j, edge in enumerate(entry.edges):
             if type(edge) is Entry and (saved := saved_input(entry, j)) is not None:
                 found[edge.position, entry.indices[j]] = saved
-    for item in gc.get_objects():
-        if isinstance(item, Value) and type(item._node) is Entry and item._node in inside:
-            found[item._node.position, item._index] = item._array
+    for value in tape.live_values():
+        if type(value._node) is Entry and value._node in inside:
+            found[value._node.position, value._index] = value._array
     return found
 
 

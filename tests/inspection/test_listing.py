@@ -320,6 +320,22 @@ def test_variables_taken_with_locals_stay() -> None:
     assert mine["value"] == 3
 
 
+def test_strange_objects_are_left_alone() -> None:
+    class Proxy:
+        @property
+        def __class__(self) -> type:  # type: ignore[override]
+            raise RuntimeError("asked for its class")
+
+    class Dead:
+        pass
+
+    proxy, gone = Proxy(), weakref.proxy(Dead())
+    held = [proxy, gone]
+    y = tg.ones(2, requires_grad=True).exp()
+    repr(y.tape()), y.tape().draw(), y.tape().play(), tg.explain(y), tg.explain(y.detach())
+    assert len(held) == 2
+
+
 def test_lines_can_be_switched_off() -> None:
     program = "import tapegrad as tg; print((tg.ones(1, requires_grad=True) * 2).tape())"
     done = subprocess.run(
