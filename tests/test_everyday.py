@@ -77,6 +77,48 @@ def test_set_default_tensor_type(kind):
         tg.set_default_tensor_type(tg.LongTensor)
 
 
+def test_variable_as_pytorch():
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+
+    def observe(lib):
+        Variable = lib.autograd.Variable
+        x = lib.ones(2, requires_grad=True)
+        seen = [isinstance(x, Variable), isinstance(1, Variable)]
+        for make in (
+            lambda: Variable(lib.ones(2).long()),
+            lambda: Variable(lib.ones(2), requires_grad=True),
+            lambda: Variable(x),
+            lambda: Variable(x * 2, True),
+            lambda: Variable(),
+            lambda: Variable(data=lib.nn.Parameter(lib.ones(2))),
+            lambda: Variable(3),
+            lambda: Variable([1.0]),
+            lambda: Variable(lib.ones(2).long(), requires_grad=True),
+            lambda: Variable(x, foo=1),
+        ):
+            try:
+                made = make()
+                seen.append(
+                    (
+                        str(made.dtype)[-5:],
+                        made.tolist(),
+                        made.requires_grad,
+                        made.is_leaf,
+                        type(made).__name__,
+                    )
+                )
+            except (TypeError, RuntimeError) as err:
+                seen.append(type(err).__name__)
+        with pytest.warns(UserWarning, match="volatile was removed"):
+            Variable(x, volatile=True)
+        return seen
+
+    assert observe(tg) == observe(torch)
+    x = tg.zeros(2)
+    tg.autograd.Variable(x)[0] = 1
+    assert x[0] == 1
+
+
 def test_questions():
     x = tg.ones(2, 3)
     assert tg.is_tensor(x)

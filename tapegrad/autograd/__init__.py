@@ -6,7 +6,6 @@ from ..modes import enable_grad as enable_grad
 from ..modes import inference_mode as inference_mode
 from ..modes import no_grad as no_grad
 from ..modes import set_grad_enabled as set_grad_enabled
-from ..tensor import Tensor as Variable  # noqa: F401 - the old name
 from . import functional as functional
 from . import graph as graph
 from .anomaly import detect_anomaly as detect_anomaly
@@ -17,3 +16,4 @@ from .function import FunctionCtx as FunctionCtx
 from .gradcheck import GradcheckError as GradcheckError
 from .gradcheck import gradcheck as gradcheck
 from .gradcheck import gradgradcheck as gradgradcheck
+from .variable import Variable as Variable
