@@ -232,10 +232,11 @@ def spread_windows(g, x, table, start, stop):
 
 @kernel
 def add_at(g, index, out, n, size, start, stop):
-    """out[p, index[p, t]] += g[p, t] for t below n; a plane of out has ``size`` elements"""
+    """out[p, index[p, t]] += g[p, t] for t below n where index is not -1; a plane of out has ``size`` elements"""
     for p in range(start, stop):
         for t in range(p * n, (p + 1) * n):
-            out[p * size + index[t]] += g[t]
+            if index[t] >= 0:
+                out[p * size + index[t]] += g[t]
 
 
 @kernel
@@ -248,7 +249,10 @@ def put_at(g, index, out, n, size, start, stop):
 
 @kernel
 def take_at(x, index, out, n, size, start, stop):
-    """out[p, t] = x[p, index[p, t]] for t below n"""
+    """out[p, t] = x[p, index[p, t]] for t below n, and 0 where index is -1"""
     for p in range(start, stop):
         for t in range(p * n, (p + 1) * n):
-            out[t] = x[p * size + index[t]]
+            if index[t] >= 0:
+                out[t] = x[p * size + index[t]]
+            else:
+                out[t] = 0

@@ -95,6 +95,9 @@ def _max_pool(x: np.ndarray, windows: Windows | Spans) -> tuple[np.ndarray, np.n
             launch(pool.max_windows, (source, out, index, windows.table), planes, source.size)
         else:
             launch(pool.max_taps, (source, out, index, windows.geo()), planes, source.size)
+            if max(windows.dilation) > 1:
+                # Only such windows may meet padding alone.
+                out[index < 0] = -np.inf if out.dtype.kind == "f" else np.iinfo(out.dtype).min
     return _back(out, x.dtype), index
 
 
@@ -228,11 +231,10 @@ def _geometry(
             f"{name}() dilation must be greater than zero (dilation should be greater than zero), but got "
             f"{list(dilation)}"
         )
-    for k, p, d in zip(kernel, padding, dilation, strict=True):
-        if p > ((k - 1) * d + 1) // 2:
+    for k, p in zip(kernel, padding, strict=True):
+        if p > k // 2:
             raise RuntimeError(
-                f"{name}() padding should be at most half of effective kernel size (pad should be at most "
-                f"half of effective kernel size), but got pad={p}, kernel_size={k} and dilation={d}"
+                f"{name}() padding should be at most half of kernel size, but got pad={p} and kernel_size={k}"
             )
     size = shape[len(shape) - n :]
     out = tuple(

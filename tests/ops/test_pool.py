@@ -212,3 +212,16 @@ def test_empty_batch_and_strided_input() -> None:
 def test_errors(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(tg.zeros)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_windows_that_meet_padding_alone(n):
+    options = {"padding": 1, "dilation": 2, "ceil_mode": True}
+    x = tg.full((1, 2, *(1,) * n), 3.0, requires_grad=True)
+    out = getattr(F, f"max_pool{n}d")(x, 3, **options)
+    assert (out == -float("inf")).all()
+    out.sum().backward()
+    assert (x.grad == 0).all()
+    if n > 1:
+        whole = getattr(F, f"max_pool{n}d")(tg.ones(1, 1, *(1,) * n, dtype=tg.int64), 3, **options)
+        assert (whole == tg.iinfo(tg.int64).min).all()
