@@ -37,6 +37,8 @@ from .basics import set_default_device as set_default_device
 from .basics import set_float32_matmul_precision as set_float32_matmul_precision
 from .basics import typename as typename
 from .basics import use_deterministic_algorithms as use_deterministic_algorithms
+from .buffers import empty_cache as empty_cache
+from .buffers import memory_reserved as memory_reserved
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import asarray as asarray

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, dtypes, kernels, tape
+from . import buffers, config, dtypes, kernels, tape
 from .derive import Expr, derived_rules
 from .kernels.formula import Emitter, Scalar
 from .modes import modes
@@ -29,7 +29,7 @@ from .op import KernelOp, Op, Packed, Rule, check_inplace, rebase
 from .replay import Algebra, Short
 from .tape import Entry, Value
 
-_empty = np.empty
+_empty = buffers.empty
 _new = object.__new__
 
 

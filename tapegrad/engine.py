@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, kernels, locks
+from . import buffers, config, kernels, locks
 from .elementwise import run_loop
 from .ops.arithmetic import plus
 from .ops.reduce import summed
@@ -96,7 +96,7 @@ class Arrays:
         if owned:
             add_into(a, b)
             return a
-        out = np.empty(a.shape, a.dtype)
+        out = buffers.empty(a.shape, a.dtype)
         run_loop(_plus.forward(), a.dtype, [a, b], [out], a.shape)
         return out
 
@@ -251,7 +251,7 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
             # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
             if (
                 sys.getrefcount(g) > 4
-                or g.base is not None
+                or not buffers.whole(g)
                 or not g.flags.c_contiguous
                 or not g.flags.writeable
             ):

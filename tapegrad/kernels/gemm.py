@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import config
+from .. import buffers, config
 from . import launch
 from .gemm_tile import HEIGHT, PARTIAL, WIDTH, pack, tile
 from .jit import kernel
@@ -257,7 +257,7 @@ def product(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.n
             _calls.clear()
         call = _calls[key] = _prepare(a, b, row is not None)
     shape, found, work = call
-    out = np.empty(shape, dtype)
+    out = buffers.empty(shape, dtype)
     if found is None:
         lead = shape[:-2]
         a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import buffers
 from ..op import kernel_op
 from .arithmetic import div, eq, mul, where
 from .direct import direct_op
@@ -32,7 +33,7 @@ def _blocks(shape: tuple[int, ...], dim: int) -> tuple[int, int]:
 
 def taken_along(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     """x[i, index[i, j, k], k] for dim 1"""
-    out = np.empty(index.shape, x.dtype)
+    out = buffers.empty(index.shape, x.dtype)
     if not out.size:
         return out
     if not x.ndim:
@@ -95,7 +96,7 @@ def take_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
 @direct_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along")
 def add_along(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Zeros of a shape, with the elements of ``g`` added where the index says."""
-    out = np.zeros(shape, g.dtype)
+    out = buffers.zeros(shape, g.dtype)
     _add(out, index, g, dim=dim)
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from ..tape import Value
@@ -71,7 +71,7 @@ def class_values(input: Any, target: Any, weight: Any, *, ignore_index: Any) -> 
 def class_places(g: Any, target: Any, weight: Any, *, shape: Any, ignore_index: Any) -> Any:
     """Zeros of a shape with -weight[t] * g at t = target, the adjoint of class_values."""
     values = wide(g)
-    out = np.zeros(shape, values.dtype)
+    out = buffers.zeros(shape, values.dtype)
     if values.size:
         weight, weighted = _weights(weight, values)
         n, inner = shape[1], math.prod(shape[2:])
@@ -117,7 +117,7 @@ def cross_entropy_slope(
 ) -> Any:
     """The cotangent of cross_entropy's input."""
     x = wide(input)
-    out = np.empty(x.shape, x.dtype)
+    out = buffers.empty(x.shape, x.dtype)
     if out.size:
         weight, weighted = _weights(weight, x)
         rows, n = x.shape

@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
+from .. import buffers
 from . import conv_arrays as arrays
 from .direct import direct_op
 from .matmul import require_tensors
@@ -90,7 +89,7 @@ def channel_sum(g_out: Any) -> Any:
 @direct_op(x=_bias_rule, name="channel_spread", node_name="ExpandBackward0")
 def channel_spread(x: Any, *, shape: Any) -> Any:
     """out[n, c, ...] = x[c]"""
-    out = np.empty(shape, x.dtype)
+    out = buffers.empty(shape, x.dtype)
     out[...] = x.reshape(-1, *[1] * (len(shape) - 2))
     return out
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from .windows import Windows
 
@@ -171,7 +171,7 @@ def forward(
     """out[n, o, t] = bias[o] + sum of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation]"""
     dtype = x.dtype
     x, weight = _wide(x, weight)
-    out = np.empty((x.shape[0], weight.shape[0], *w.out), x.dtype)
+    out = buffers.empty((x.shape[0], weight.shape[0], *w.out), x.dtype)
     if not out.size:
         return _narrow(out, dtype)
     if not x.size or not weight.size:
@@ -216,7 +216,7 @@ def _correlate(
 
 def _integers(x: np.ndarray, weight: np.ndarray, out: np.ndarray, w: Windows, groups: int) -> None:
     """Windows laid out as columns, for the sake of completeness: whole numbers have no fast product."""
-    cols = np.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
+    cols = buffers.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
     matrix = weight.reshape(groups, weight.shape[0] // groups, -1)
     for image, result in zip(x, out, strict=True):
         launch(kernels.columns.columns, (image, cols, w.geo()), x.shape[1], cols.size)
@@ -237,7 +237,7 @@ def input_adjoint(
     if set(w.stride) == {1}:
         ((_, inner, taps),) = _residues(w)
         return _narrow(forward(g, np.ascontiguousarray(turned[taps]), bias, inner, groups), dtype)
-    x = np.zeros((images, channels, *w.size), g.dtype)
+    x = buffers.zeros((images, channels, *w.size), g.dtype)
     if bias is not None:
         x += bias.reshape(-1, *[1] * len(w.size)).astype(x.dtype)
     if g.size and weight.size:
@@ -329,7 +329,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
 
 def _contract_columns(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
     """The same sums from windows laid out as columns, so that nothing else comes in."""
-    cols = np.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
+    cols = buffers.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
     total: np.ndarray = np.zeros((groups, g.shape[1] // groups, cols.shape[1]))
     with np.errstate(all="ignore"):
         for image, part in zip(x, g, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, kernels
+from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
 from .generator import Draw, Generator
 
@@ -49,7 +49,7 @@ def uniform(
         # In steps of 2**-11, since rounding a finer number could give 1.
         unit = np.floor(uniform(shape, np.dtype("f"), generator) * 2048) * np.float32(2**-11)
         return (unit * np.float32(high - low) + np.float32(low)).astype(dtype)  # type: ignore[no-any-return]
-    return fill_uniform(np.empty(shape, dtype), generator, low, high)
+    return fill_uniform(buffers.empty(shape, dtype), generator, low, high)
 
 
 def fill_uniform(out: np.ndarray, generator: Generator, low: float, high: float) -> np.ndarray:
@@ -68,7 +68,7 @@ def normal(
     """Normal."""
     if dtype.char == "e":
         return normal(shape, np.dtype("f"), generator, mean, std).astype(dtype)
-    return fill_normal(np.empty(shape, dtype), generator, mean, std)
+    return fill_normal(buffers.empty(shape, dtype), generator, mean, std)
 
 
 def fill_normal(out: np.ndarray, generator: Generator, mean: float, std: float) -> np.ndarray:
@@ -84,7 +84,7 @@ def fill_normal(out: np.ndarray, generator: Generator, mean: float, std: float) 
 def integers(shape: tuple[int, ...], generator: Generator, low: int, high: int) -> np.ndarray:
     """Whole numbers in [low, high), int64."""
     span = high - low
-    out = np.empty(shape, np.int64)
+    out = buffers.empty(shape, np.int64)
     if span > _TOP:  # as the signed number with the same bits; 2**64 becomes 0, which stands for it
         span -= 2**64
     _run(kernels.random.integers, out, 2, generator, low, span)
@@ -104,7 +104,7 @@ def below(p: np.ndarray, generator: Generator) -> np.ndarray:
 
 def chance(shape: tuple[int, ...], p: float, generator: Generator) -> np.ndarray:
     """1 with probability p, else 0, as uint8."""
-    out = np.empty(shape, np.uint8)
+    out = buffers.empty(shape, np.uint8)
     _run(kernels.random.chance, out, 4, generator, p * 2.0**32, 0.0)
     return out
 
@@ -177,7 +177,7 @@ def dropped(
             x.shape
         )
     else:
-        out = np.empty(x.shape, x.dtype)
+        out = buffers.empty(x.shape, x.dtype)
         hyper = np.array([scale, shift, fill], x.dtype)
         args = (x, out, x.size, draw.key0, draw.key1, draw.offset, round(p * 2.0**32), hyper)
         launch(kernels.random.dropout, args, x.size // 64 + 1, 2 * x.size)

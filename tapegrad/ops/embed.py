@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import buffers, dtypes
 from ..modes import no_grad
 from ..op import check_inplace
 from .direct import direct_op
@@ -51,7 +51,7 @@ def add_weighted(
     g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], padding: int, by_frequency: bool
 ) -> np.ndarray:
     """Rows added up where the index says; none at ``padding``, each divided by how often its index occurs."""
-    out = np.zeros(shape, g.dtype)
+    out = buffers.zeros(shape, g.dtype)
     add(out, index, g * _factors(index, padding, by_frequency, g.dtype), dim=0, span=1)
     return out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, kernels
+from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from ..tape import Value
@@ -54,7 +54,7 @@ def _weight_slopes(g: Any, input: Any, mean: Any, rstd: Any, lead: int) -> tuple
 def row_slope(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, *, lead: Any, centered: Any) -> Any:
     """The cotangent of row_norm's input."""
     x = wide(input)
-    out = np.empty(x.shape, x.dtype)
+    out = buffers.empty(x.shape, x.dtype)
     if out.size:
         n = math.prod(x.shape[lead:])
         g, w = np.ascontiguousarray(g, x.dtype), _or(weight, n, 1.0, x.dtype)
@@ -113,7 +113,7 @@ def row_norm(input: Any, weight: Any, bias: Any, *, lead: Any, eps: Any, centere
     Unless ``centered`` the mean is taken for 0. Hands out the mean and 1 / deviation of each row.
     """
     x = wide(input)
-    out = np.empty(x.shape, x.dtype)
+    out = buffers.empty(x.shape, x.dtype)
     rows, n = math.prod(x.shape[:lead]), math.prod(x.shape[lead:])
     mean, rstd = np.empty(rows), np.empty(rows)
     if out.size:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from ..op import apply_inplace, kernel_op
 from ..tape import Value
@@ -168,7 +168,7 @@ def channel_slopes(
         0,
         at.channels,
     )
-    out = np.empty(x.shape if wanted else 0, dtype)
+    out = buffers.empty(x.shape if wanted else (0,), dtype)
     if out.size and training:
         by_g, by_x, rest = (np.empty(at.wrap, dtype) for _ in range(3))
         norm.input_coefficients(
@@ -225,7 +225,7 @@ def channel_norm(
     """(input - mean) / sqrt(var + eps) * weight + bias; in training mean and var are those of the input."""
     x = wide(input)
     at = layout(x.shape, groups, across)
-    out = np.empty(x.shape, x.dtype)
+    out = buffers.empty(x.shape, x.dtype)
     if out.size:
         shift, scale, offset = (np.empty(at.wrap, x.dtype) for _ in range(3))
         w, b = _or(weight, at.channels, 1.0, x.dtype), _or(bias, at.channels, 0.0, x.dtype)

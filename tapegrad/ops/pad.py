@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import buffers
 from .direct import direct_op
 from .matmul import require_tensors
 from .rows import take_rows
@@ -23,7 +24,7 @@ from .rows import take_rows
 def framed(input: Any, *, pads: Any, value: Any) -> Any:
     """The input with (front, behind) elements of a value added, or cut off if negative, per dimension."""
     shape = tuple(n + a + b for n, (a, b) in zip(input.shape, pads, strict=True))
-    out = np.empty(shape, input.dtype)
+    out = buffers.empty(shape, input.dtype)
     target, source = [], []
     for n, m, (a, b) in zip(input.shape, shape, pads, strict=True):
         source.append(slice(max(-a, 0), n - max(-b, 0)))

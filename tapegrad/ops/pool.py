@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from ..op import KernelOp, kernel_op
 from . import convert
@@ -50,7 +50,7 @@ def add_at(g_out: Any, index: Any, *, size: Any, n: Any) -> Any:
     """Zeros of planes of a size, with each element of ``g_out`` added at its index in the plane."""
     lead = g_out.shape[: g_out.ndim - n]
     g, planes, per = _planes(g_out, n)
-    out = np.zeros((*lead, *size), g.dtype)
+    out = buffers.zeros((*lead, *size), g.dtype)
     if out.size and g.size:
         args = (g, np.ascontiguousarray(index), out, per, math.prod(size))
         launch(kernels.pool.add_at, args, planes, out.size)
@@ -60,7 +60,7 @@ def add_at(g_out: Any, index: Any, *, size: Any, n: Any) -> Any:
 def _taken(x: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     lead = x.shape[: x.ndim - n]
     source, planes, size = _planes(x, n)
-    out = np.empty((*lead, *index.shape[index.ndim - n :]), source.dtype)
+    out = buffers.empty((*lead, *index.shape[index.ndim - n :]), source.dtype)
     if out.size:
         args = (source, np.ascontiguousarray(index), out, out.size // planes, size)
         launch(kernels.pool.take_at, args, planes, out.size)
@@ -87,8 +87,8 @@ def _max_pool(x: np.ndarray, windows: Windows | Spans) -> tuple[np.ndarray, np.n
         raise RuntimeError(
             f"max_pool{n}d: a plane of {size} elements is too large, less than 2**31 are supported"
         )
-    out = np.empty((*x.shape[: x.ndim - n], *windows.out), source.dtype)
-    index = np.empty(out.shape, np.int32)
+    out = buffers.empty((*x.shape[: x.ndim - n], *windows.out), source.dtype)
+    index = buffers.empty(out.shape, np.int32)
     if out.size:
         pool = kernels.pool
         if isinstance(windows, Spans):
@@ -124,7 +124,7 @@ def _mean_op(n: int, node_name: str) -> DirectOp:
     def forward(x: Any, *, windows: Any, padded: Any, divisor: Any) -> Any:
         """The mean of each window: its sum by the number it counts as, or by ``divisor`` unless that is 0."""
         source, planes, _ = _planes(x, n)
-        out = np.empty((*x.shape[: x.ndim - n], *windows.out), source.dtype)
+        out = buffers.empty((*x.shape[: x.ndim - n], *windows.out), source.dtype)
         if out.size and isinstance(windows, Spans):
             launch(kernels.pool.mean_windows, (source, out, windows.table), planes, source.size)
         elif out.size:
@@ -135,7 +135,7 @@ def _mean_op(n: int, node_name: str) -> DirectOp:
     def transpose(g: Any, *, windows: Any, padded: Any, divisor: Any) -> Any:
         """Each element of ``g`` spread evenly over its window."""
         source, planes, _ = _planes(g, n)
-        out = np.zeros((*g.shape[: g.ndim - n], *windows.size), source.dtype)
+        out = buffers.zeros((*g.shape[: g.ndim - n], *windows.size), source.dtype)
         if out.size and isinstance(windows, Spans):
             launch(kernels.pool.spread_windows, (source, out, windows.table), planes, out.size)
         elif out.size:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, dtypes, kernels
+from .. import buffers, config, dtypes, kernels
 from ..modes import modes
 from ..replay import Algebra
 from ..tape import LEAF, Entry, record
@@ -32,7 +32,7 @@ __all__ = [
     "sum",
 ]  # fmt: skip
 
-_empty = np.empty
+_empty = buffers.empty
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _builtin_all, _builtin_any = all, any
 

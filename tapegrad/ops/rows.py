@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, kernels
+from .. import buffers, config, kernels
 from .direct import direct_op
 
 _TILE = 64  # columns that one thread adds up
@@ -74,7 +74,7 @@ def taken(x: np.ndarray, index: np.ndarray, dim: int, span: int) -> np.ndarray:
     shape = (*lead, *index.shape, *rest)
     if not x.flags.c_contiguous and index.size:
         return np.ascontiguousarray(x[_key(index, have, dim, span)]).reshape(shape)
-    out = np.empty(shape, x.dtype)
+    out = buffers.empty(shape, x.dtype)
     work = out.size
     if not work:
         return out
@@ -167,7 +167,7 @@ def take_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.nd
 @direct_op(g=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span), name="add_rows")
 def add_rows(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: int, span: int) -> np.ndarray:
     """Zeros of a shape, with the rows of ``g`` added where the index says."""
-    out = np.zeros(shape, g.dtype)
+    out = buffers.zeros(shape, g.dtype)
     add(out, index, g, dim=dim, span=span)
     return out
 

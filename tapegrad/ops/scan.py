@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, kernels, return_types
+from .. import buffers, dtypes, kernels, return_types
 from ..op import kernel_op
 from ..tape import Value
 from .along import add_along
@@ -35,7 +35,7 @@ __all__ = [
 def _scan(scan: Any, arrays: tuple[np.ndarray, ...], dim: int, reverse: bool) -> np.ndarray:
     lanes = [lane(widened(a), dim) for a in arrays]
     first, sizes = lanes[0]
-    out = np.empty(first.shape, first.dtype)
+    out = buffers.empty(first.shape, first.dtype)
     scan.run(tuple([a for a, _ in lanes]), out, sizes, reverse)
     if out.dtype is arrays[0].dtype:
         return out
@@ -57,7 +57,7 @@ def summed_up(x: Any, *, dim: Any, reverse: Any) -> Any:
 @kernel_op(x=lambda g, dim, by: moved(g, dim=dim, by=-by), name="shift")
 def moved(x: Any, *, dim: Any, by: Any) -> Any:
     """Every element ``by`` places further along a dimension; zeros move in."""
-    out = np.zeros(x.shape, x.dtype)
+    out = buffers.zeros(x.shape, x.dtype)
     if x.ndim and abs(by) < x.shape[dim]:
         lead = (slice(None),) * dim
         to = (*lead, slice(by, None) if by > 0 else slice(None, by))

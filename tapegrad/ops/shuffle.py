@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from .direct import direct_op
 from .matmul import require_tensors
@@ -96,7 +96,7 @@ def unfolded(input: Any, *, windows: Any) -> Any:
     """(N, C, H, W) to (N, C * taps, blocks)."""
     source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
     images, channels = input.shape[:2]
-    out = np.empty((images, channels * windows.taps(), windows.outputs()), source.dtype)
+    out = buffers.empty((images, channels * windows.taps(), windows.outputs()), source.dtype)
     if out.size:
         launch(kernels.columns.columns, (source, out, windows.geo()), images * channels, out.size)
     return out if out.dtype == input.dtype else out.astype(input.dtype)
@@ -108,7 +108,7 @@ def folded(input: Any, *, windows: Any) -> Any:
     source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
     images, height = input.shape[:2]
     channels = height // windows.taps()
-    out = np.zeros((images, channels, *windows.size), source.dtype)
+    out = buffers.zeros((images, channels, *windows.size), source.dtype)
     if source.size:
         launch(kernels.columns.add_columns, (source, out, windows.geo()), images * channels, source.size)
     return out if out.dtype == input.dtype else out.astype(input.dtype)

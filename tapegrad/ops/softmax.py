@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, kernels
+from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from ..tape import Value
@@ -29,7 +29,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 def _normalized(input: np.ndarray, dim: int, logarithm: bool, safe: bool = False) -> np.ndarray:
     x = wide(input)
-    out = np.empty(input.shape, x.dtype)
+    out = buffers.empty(input.shape, x.dtype)
     if not out.size:
         return out.astype(input.dtype, copy=False)
     n, inner = _sizes(x.shape, dim)
@@ -47,7 +47,7 @@ def _normalized(input: np.ndarray, dim: int, logarithm: bool, safe: bool = False
 def _slope(g: np.ndarray, y: np.ndarray, dim: int, logarithm: bool) -> np.ndarray:
     result = y.dtype
     g, y = wide(g), wide(y)
-    out = np.empty(y.shape, y.dtype)
+    out = buffers.empty(y.shape, y.dtype)
     if not out.size:
         return out.astype(result, copy=False)
     n, inner = _sizes(y.shape, dim)
