@@ -1,4 +1,4 @@
-"""Programs set the number of threads of the process: it is set back after each test."""
+"""Programs run on one thread here, since tests run in several processes; some set the number themselves."""
 
 from __future__ import annotations
 
@@ -12,5 +12,6 @@ import tapegrad as tg
 @pytest.fixture(autouse=True)
 def threads() -> Iterator[None]:
     before = tg.get_num_threads()
+    tg.set_num_threads(1)
     yield
     tg.set_num_threads(before)

@@ -58,8 +58,8 @@ def test_after_an_error_logs_are_whole(tmp_path: pathlib.Path) -> None:
 
 
 def test_seed_and_threads() -> None:
-    with common.Run(options("--seed", "7", "--threads", "1")):
-        assert tg.get_num_threads() == 1
+    with common.Run(options("--seed", "7", "--threads", "2")):
+        assert tg.get_num_threads() == 2
         first = tg.rand(3)
     with common.Run(options("--seed", "7")):
         assert (tg.rand(3) == first).all()

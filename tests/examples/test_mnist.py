@@ -42,8 +42,8 @@ def test_a_seed_fixes_the_result() -> None:
 
 
 def test_threads() -> None:
-    mnist.main(["--data", "digits", "--epochs", "1", "--hidden", "16", "--threads", "1"])
-    assert tg.get_num_threads() == 1
+    mnist.main(["--data", "digits", "--epochs", "1", "--hidden", "16", "--threads", "2"])
+    assert tg.get_num_threads() == 2
 
 
 @pytest.mark.slow

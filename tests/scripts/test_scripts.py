@@ -47,7 +47,8 @@ def load(name: str, library: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    yield
+    with tg.threads(1):  # since tests run in several processes
+        yield
     tg.set_default_dtype(tg.float32)
     tg.backends.cudnn.benchmark = False
 
