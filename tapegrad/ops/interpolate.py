@@ -109,9 +109,10 @@ def interpolate(
     result = input
     # The last dimension first: the others then work on fewer or more elements of whole lines.
     for d in reversed(range(len(sizes))):
-        taps = Taps(
-            _SPATIAL.get(mode, mode), shape[2 + d], sizes[d], bool(align_corners), factors[d], antialias
-        )
+        size, out, factor = shape[2 + d], sizes[d], factors[d]
+        if mode == "nearest" and len(sizes) == 2 and out in (size, 2 * size):
+            factor = None  # images that keep or double their size do so whatever factor led there
+        taps = Taps(_SPATIAL.get(mode, mode), size, out, bool(align_corners), factor, antialias)
         if not (taps.size == taps.out and (taps.scale is None or taps.scale == 1)):
             result = resampled(result, dim=2 + d, taps=taps)
     return result if result is not input else clone(input)

@@ -255,3 +255,15 @@ def test_sliding_blocks(options: dict[str, Any]) -> None:
             lambda a: F.fold(a, (6, 7), **options),
             [blocks],
         )
+
+
+@pytest.mark.parametrize(("size", "factor"), [(3, 1.3), (3, 2.3), (5, 2.15), (4, 1.0), (4, 1.9)])
+def test_images_that_keep_or_double_their_size(size, factor):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    seen = []
+    for lib in (tg, torch):
+        x = lib.arange(2.0 * size).reshape(1, 1, 2, size).requires_grad_()
+        out = lib.nn.functional.interpolate(x, scale_factor=(1.0, factor), mode="nearest")
+        (out * out).sum().backward()
+        seen.append((out.tolist(), x.grad.tolist()))
+    assert seen[0] == seen[1]
