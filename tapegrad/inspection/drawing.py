@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from ..tape import Entry
 from .graph import Arrow, Box, Graph, Norms, graph_of
 from .layout import Layout, Placed, layout
 from .names import Names
+from .pages import escape
 from .rows import saved_bytes
 from .trace import norms_of
 
@@ -140,10 +140,10 @@ class Picture:
                 f'<svg xmlns="http://www.w3.org/2000/svg" class="tg" width="{width:.0f}" height="{height:.0f}" '
                 f'viewBox="0 0 {width:.0f} {height:.0f}" role="img">'
             ),
-            f"<title>{html.escape(self.caption)}</title>",
+            f"<title>{escape(self.caption)}</title>",
             f"<style>{STYLE}</style>",
             f'<rect class="paper" width="{width:.0f}" height="{height:.0f}" rx="6"/>',
-            f'<text class="soft" x="{MARGIN}" y="{MARGIN + 9}">{html.escape(self.caption)}</text>',
+            f'<text class="soft" x="{MARGIN}" y="{MARGIN + 9}">{escape(self.caption)}</text>',
             legend[0],
             f'<g transform="translate({shift:.1f} {2 * MARGIN + 2 * LINE:.1f})">',
         ]
@@ -191,27 +191,25 @@ def _box(number: int, box: Box, place: Placed) -> str:
     y = place.y + PAD / 2 + 11
     parts = [
         (
-            f'<g class="{" ".join(classes)}" id="b{number}"><title>{html.escape(box.tip)}</title>'
+            f'<g class="{" ".join(classes)}" id="b{number}"><title>{escape(box.tip)}</title>'
             f'<rect x="{place.x:.1f}" y="{place.y:.1f}" width="{place.width:.1f}" height="{place.height:.1f}" rx="{min(round_, 14):.0f}"/>'
         )
     ]
     if box.number:
-        parts.append(
-            f'<text class="title" x="{place.x + PAD:.1f}" y="{y:.1f}">{html.escape(box.title)}</text>'
-        )
+        parts.append(f'<text class="title" x="{place.x + PAD:.1f}" y="{y:.1f}">{escape(box.title)}</text>')
         parts.append(
             f'<text class="num" text-anchor="end" x="{place.x + place.width - PAD:.1f}" y="{y:.1f}">{box.number}</text>'
         )
     else:
         parts.append(
-            f'<text class="title" text-anchor="middle" x="{place.middle:.1f}" y="{y:.1f}">{html.escape(box.title)}</text>'
+            f'<text class="title" text-anchor="middle" x="{place.middle:.1f}" y="{y:.1f}">{escape(box.title)}</text>'
         )
     for line in box.lines:
         y += LINE
         anchor = (
             f'text-anchor="middle" x="{place.middle:.1f}"' if not box.number else f'x="{place.x + PAD:.1f}"'
         )
-        parts.append(f'<text {anchor} y="{y:.1f}">{html.escape(line)}</text>')
+        parts.append(f'<text {anchor} y="{y:.1f}">{escape(line)}</text>')
     return "".join(parts) + "</g>"
 
 
@@ -236,7 +234,7 @@ def _arrow(
     if label is not None:
         text = (
             f'<rect class="paper" x="{label.x:.1f}" y="{label.y:.1f}" width="{label.width:.1f}" height="{label.height:.1f}"/>'
-            f'<text class="label" text-anchor="middle" x="{label.middle:.1f}" y="{label.y + 11:.1f}">{html.escape(label_text(arrow))}</text>'
+            f'<text class="label" text-anchor="middle" x="{label.middle:.1f}" y="{label.y + 11:.1f}">{escape(label_text(arrow))}</text>'
         )
     return f'<g class="{" ".join(classes)}" id="a{number}"><path d="{path}"/>{tip}{text}</g>'
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
+
+
+def escape(text: str) -> str:
+    """Text as it is written in HTML and SVG. (The standard library's html takes milliseconds to import.)"""
+    return text.translate(_ESCAPES)
+
 
 CELL = "padding:1px 10px 1px 0;text-align:left;white-space:pre;font-family:monospace"
 
 
 def listing(cells: list[tuple[str, ...]], totals: str) -> str:
     """A table with a head and a line of totals."""
-    head = "".join(f'<th style="{CELL}">{html.escape(c)}</th>' for c in cells[0])
+    head = "".join(f'<th style="{CELL}">{escape(c)}</th>' for c in cells[0])
     body = "".join(
-        "<tr>" + "".join(f'<td style="{CELL}">{html.escape(c)}</td>' for c in line) + "</tr>"
-        for line in cells[1:]
+        "<tr>" + "".join(f'<td style="{CELL}">{escape(c)}</td>' for c in line) + "</tr>" for line in cells[1:]
     )
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{html.escape(totals)}</div>"
-    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{escape(totals)}</div>"
 
 
 def tensor(text: str, totals: str, svg: str | None) -> str:
     """A tensor's printed form, with its graph to be unfolded."""
     graph = "<code>.tape().draw()</code> draws it" if svg is None else svg
     return (
-        f"<pre>{html.escape(text)}</pre><details><summary>graph: {html.escape(totals)}</summary>"
+        f"<pre>{escape(text)}</pre><details><summary>graph: {escape(totals)}</summary>"
         f'<div style="overflow:auto;max-height:600px">{graph}</div></details>'
     )
 
@@ -43,10 +47,10 @@ def _branch(name: str, part: Any, opened: bool) -> str:
         for n, p in part.named_parameters(recurse=False)
     ]
     own += [f"{n} {list(b.shape)} buffer" for n, b in part.named_buffers(recurse=False)]
-    label = f"<b>{html.escape(name)}</b> " if name else ""
-    title = f"{label}{html.escape(part._get_name())}({html.escape(part.extra_repr())})"
+    label = f"<b>{escape(name)}</b> " if name else ""
+    title = f"{label}{escape(part._get_name())}({escape(part.extra_repr())})"
     if own:
-        title += f' <span style="opacity:.65">{html.escape(", ".join(own))}</span>'
+        title += f' <span style="opacity:.65">{escape(", ".join(own))}</span>'
     children = list(part.named_children())
     if not children:
         return f'<div style="font-family:monospace;margin-left:1.2em">{title}</div>'

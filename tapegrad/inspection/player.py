@@ -5,11 +5,9 @@ What happens in each step is worked out here and put into the page; ``player.js`
 
 from __future__ import annotations
 
-import html
 import json
 import pathlib
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 from .. import tape
@@ -17,10 +15,12 @@ from ..tape import Entry
 from . import drawing
 from .graph import graph_of
 from .names import Names
+from .pages import escape
 from .rows import row, saved_bytes, static_text
 from .trace import Step, trace
 from .values import known_values, shown
 
+FOLDER = pathlib.Path(__file__).parent
 MOST = 2000
 FOLD = 300
 
@@ -38,7 +38,7 @@ class Player:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe srcdoc="{html.escape(self.html, quote=True)}" style="width:100%;height:640px;border:1px solid #8888;'
+            f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:640px;border:1px solid #8888;'
             'border-radius:6px" sandbox="allow-scripts"></iframe>'
         )
 
@@ -191,9 +191,8 @@ def _hooks(entry: Entry) -> int:
 
 
 def _page(svg: str, data: dict[str, Any]) -> str:
-    folder = resources.files(__package__)
-    page = (folder / "player.html").read_text(encoding="utf-8")
-    script = (folder / "player.js").read_text(encoding="utf-8")
+    page = (FOLDER / "player.html").read_text(encoding="utf-8")
+    script = (FOLDER / "player.js").read_text(encoding="utf-8")
     # "</" must not occur inside a script element.
     text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     return page.replace("/*SCRIPT*/", script).replace("/*DATA*/", text).replace("<!--SVG-->", svg)
