@@ -62,12 +62,30 @@ def _ready() -> bool:
     global _home
     if _home is None:
         _home = os.getpid()
+        _start_threads()
     elif _home != os.getpid():
         return False
     limit = min(config.threads, numba.config.NUMBA_NUM_THREADS)
     if numba.get_num_threads() != limit:
         numba.set_num_threads(limit)
     return True
+
+
+def _start_threads() -> None:
+    """Start numba's threads so that they soon sleep while they wait.
+
+    The OpenMP library of GCC lets them spin for milliseconds, at every start and end of a parallel loop. On cores
+    that have other work as well, that is the time which the awaited thread needs: a training step
+    becomes a hundred times slower. The library reads its setting once, when it is loaded, which happens here.
+    """
+    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
+        numba.get_num_threads()
+        return
+    os.environ["GOMP_SPINCOUNT"] = "1000"  # some 10 us
+    try:
+        numba.get_num_threads()
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
 
 
 def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, parts: int) -> None:

@@ -325,6 +325,28 @@ def test_a_bad_environment_is_refused_by_name(value: str) -> None:
     assert repr(value) in out
 
 
+def test_waiting_threads_soon_sleep() -> None:
+    """On busy cores threads that spin take the time from those they wait for; a user's own setting is kept."""
+    program = """
+        import os
+        import tapegrad as tg
+        tg.ones(300_000) * 2
+        import numba
+        print(numba.threading_layer(), os.environ.get("GOMP_SPINCOUNT"))
+    """
+    settings = {"TAPEGRAD_NUM_THREADS": "2", "TAPEGRAD_GRAIN": "1000", "OMP_DISPLAY_ENV": "verbose"}
+    out, err = run(program, **settings)
+    if "GOMP_" not in err:
+        pytest.skip(f"the threads are not those of GCC's OpenMP: {out}")
+    assert out.split() == ["omp", "None"], "the environment is as it was"
+    assert "GOMP_SPINCOUNT = '1000'" in err
+    _, err = run(program, **settings, GOMP_SPINCOUNT="77")
+    assert "GOMP_SPINCOUNT = '77'" in err
+    _, err = run(program, **settings, OMP_WAIT_POLICY="ACTIVE")
+    assert "OMP_WAIT_POLICY = 'ACTIVE'" in err
+    assert "GOMP_SPINCOUNT = '1000'" not in err
+
+
 def test_more_threads_than_cores_by_the_environment() -> None:
     out, _ = run(
         "import tapegrad as tg; print((tg.ones(300_000) * 2).sum().item())", TAPEGRAD_NUM_THREADS="64"
