@@ -111,6 +111,8 @@ def static(entry: Entry) -> dict[str, Any]:
     """Static parameters and saved numbers, without those that are None."""
     params = entry.params if isinstance(entry.params, dict) else {}
     found = {k: v for k, v in params.items() if v is not None and k not in ("ctx", "tensors", "steps")}
+    if found.get("shape") == entry.shape:
+        del found["shape"]  # the output's column says it
     if not entry.truncated:
         slots = zip(entry.op.slots, entry.saved, strict=False)
         found |= {name: item for name, item in slots if isinstance(item, (int, float))}

@@ -264,7 +264,7 @@ def test_a_sketch_in_characters() -> None:
     loss = (a.exp() * a).sum()
     lines = loss.tape().sketch().splitlines()
     assert [re.sub(r"#\d+", "#", line) for line in lines] == [
-        "\u25cf  loss = sum(dims=(0,), shape=()) #  float32 []",
+        "\u25cf  loss = sum(dims=(0,)) #  float32 []",
         "\u25cf  mul #  float32 [3]  saves input, other",
         "\u251c\u2500\u256e",
         "\u25cf \u2502  exp #  float32 [3]  saves out",
