@@ -39,13 +39,23 @@ MODULE_HOOKS: Hooks = OrderedDict()
 class Registry:
     """Registration of parameters, buffers and submodules, and the iterators over them."""
 
+    # For classes whose next base is no module: pass on to its __init__ what this one is given.
+    call_super_init: bool = False
+    dump_patches: bool = False
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            what = (
+                f"an unexpected keyword argument '{min(kwargs)}'"
+                if kwargs
+                else f"{len(args)} unexpected arguments"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() got {what}")
         own = self.__dict__
         own["training"] = True
         own["_parameters"] = {}
@@ -55,6 +65,8 @@ class Registry:
         for name in CALL_HOOKS + STATE_HOOKS:
             own[name] = OrderedDict()
         own["_modules"] = {}
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         own = self.__dict__

@@ -11,7 +11,7 @@ from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from ..op import kernel_op
 from ..tape import Value
-from .arithmetic import div, mul
+from .arithmetic import div, mul, where
 from .fused import fused
 from .maths import exp
 from .reduce import logsumexp
@@ -291,7 +291,7 @@ def cross_entropy(
     classes, dtype = input._array.shape[dim], input._array.dtype
     smooth = -total(likely if weight is None else mul(likely, _beside(weight, dim, likely)), dim)
     there = class_weights(target, None, classes=classes, ignore_index=ignore_index, dtype=dtype)
-    smooth = smooth * there
+    smooth = where(there != 0, smooth, 0.0)  # not a product: 0 times the infinite slope of a mean of nothing
     if reduction == "mean":
         weights = class_weights(target, weight, classes=classes, ignore_index=ignore_index, dtype=dtype)
         smooth = div(total(smooth), total(weights))

@@ -505,3 +505,31 @@ def test_replacing_the_memory():
     agree(observe)
     with pytest.raises(RuntimeError, match=r"Linear\.bfloat16.*half"):
         tg.nn.Linear(1, 1).bfloat16()
+
+
+def test_arguments_of_the_base_and_cooperation():
+    def observe(lib):
+        class Named:
+            def __init__(self, name):
+                self.name = name
+
+        class Both(lib.nn.Module, Named):
+            call_super_init = True
+
+            def __init__(self):
+                super().__init__(name="x")
+
+        class Alone(lib.nn.Module, Named):
+            def __init__(self):
+                super().__init__()
+
+        return (
+            Both().name,
+            hasattr(Alone(), "name"),
+            lib.nn.Module.call_super_init,
+            lib.nn.Module.dump_patches,
+        )
+
+    agree(observe)
+    agree(lambda lib: lib.nn.Module(3))
+    agree(lambda lib: lib.nn.Module(size=3))

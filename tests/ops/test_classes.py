@@ -128,3 +128,14 @@ def test_wrong_calls() -> None:
         F.cross_entropy(x, tg.tensor([0, 1]), tg.ones(3, requires_grad=True))
     with pytest.warns(UserWarning, match="reduction='sum'"):
         F.cross_entropy(x, tg.tensor([0, 1]), size_average=False)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_where_no_target_counts_no_gradient_does(reduction, smoothing):
+    x = tg.tensor([[-0.1, 0.8]], requires_grad=True)
+    target, weight = tg.tensor([0]), tg.tensor([0.1, 0.3])
+    loss = F.cross_entropy(x, target, weight, ignore_index=0, reduction=reduction, label_smoothing=smoothing)
+    loss.backward()
+    assert loss.isnan() == (reduction == "mean")
+    assert x.grad.tolist() == [[0.0, 0.0]]
