@@ -3,9 +3,9 @@
 ``import tapegrad as tg``; names and behaviour are PyTorch's.
 """
 
-from . import autograd as autograd
-
 # Switches and questions about what is not there.
+from . import amp as amp
+from . import autograd as autograd
 from . import backends as backends
 from . import cuda as cuda
 
@@ -18,6 +18,9 @@ from . import ops as ops
 from . import optim as optim
 from . import special as special
 from . import utils as utils
+from .amp import GradScaler as GradScaler
+from .amp import autocast as autocast
+from .amp import is_autocast_enabled as is_autocast_enabled
 from .basics import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .basics import e as e
 from .basics import get_default_device as get_default_device

@@ -190,6 +190,58 @@ def test_the_rest_of_cuda():
             call(0)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "lib.autocast('cuda', enabled=False)(lambda x: x + 1)(1)",
+        "lib.amp.autocast(device_type='cuda')(lambda x: x + 1)(1)",
+        "lib.cuda.amp.autocast(enabled=False)(lambda x: x + 1)(1)",
+        "lib.autocast('cpu', enabled=False)(lambda x: x + 1)(1)",
+        "lib.autocast('xpu2')",
+        "lib.autocast(1)",
+        "lib.is_autocast_enabled()",
+        "lib.amp.GradScaler('cuda').state_dict()",
+        "lib.amp.GradScaler().get_scale()",
+        "lib.GradScaler(enabled=False).is_enabled()",
+        "lib.cuda.amp.GradScaler(enabled=False).scale([1.0])",
+        "lib.cuda.amp.GradScaler().update()",
+    ],
+)
+def test_mixed_precision_is_off_as_in_pytorch(program):
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    if torch.cuda.is_available():
+        pytest.skip("this PyTorch has a GPU")
+    seen = []
+    for lib in (tg, torch):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            try:
+                result = eval(program, {"lib": lib})
+            except (ValueError, RuntimeError) as err:
+                result = type(err)
+        seen.append((result, [w.category for w in found]))
+    assert seen[0] == seen[1]
+
+
+def test_a_loop_with_mixed_precision_trains():
+    w = tg.nn.Linear(1, 1)
+    optimizer = tg.optim.SGD(w.parameters(), lr=0.1)
+    scaler = tg.amp.GradScaler("cuda", enabled=False)
+    before = w.weight.clone()
+    with tg.amp.autocast("cuda", enabled=False):
+        loss = w(tg.ones(1, 1)).sum()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    scaler.load_state_dict(scaler.state_dict())
+    assert w.weight.item() == pytest.approx(before.item() - 0.1)
+    for refused in (tg.autocast, tg.amp.GradScaler):
+        with pytest.raises(RuntimeError, match="half precision.* use enabled=False"):
+            refused("cpu")
+    assert not tg.amp.is_autocast_available("cpu")
+
+
 def test_switches():
     cudnn = tg.backends.cudnn
     assert (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) == (True, False, False)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from . import amp as amp
+
 
 def is_available() -> bool:
     """False."""
