@@ -23,6 +23,7 @@ from .rows import STATES, Row, row, saved_bytes, sites, static_text, table
 from .rows import state as state_of
 from .trace import norm
 
+MOST_ROWS = 200  # of a printed table
 BY = ("op", "module", "line", "state")
 
 
@@ -127,11 +128,15 @@ class Tape(Sequence[Entry]):
     # -- as text ----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return "\n".join([*table(self._cells()), self._totals()])
+        lines = table(self._cells(MOST_ROWS))
+        return "\n".join([*_with_gap(lines, len(self._entries)), self._totals()])
 
-    def _cells(self) -> list[tuple[str, ...]]:
-        """Head and rows of the table; columns in which nothing is said are left out."""
-        rows = self.rows()
+    def _cells(self, most: int) -> list[tuple[str, ...]]:
+        """Head and rows of the table; columns in which nothing is said are left out, and rows in the middle of many."""
+        entries = self._entries
+        if len(entries) > most:
+            entries = entries[: most // 2] + entries[-(most // 2) :]
+        rows = [row(e, self._names) for e in entries]
         head = ["#", "op", "inputs", "output", "saved", "state", "module", "line"]
         cells = [
             [
@@ -158,7 +163,8 @@ class Tape(Sequence[Entry]):
         return f"{count} {'entry' if count == 1 else 'entries'}, {self.nbytes:,} bytes saved{gone}"
 
     def _repr_html_(self) -> str:
-        return pages.listing(self._cells(), self._totals())
+        cells = self._cells(MOST_ROWS)
+        return pages.listing(cells, self._totals(), len(self._entries) - len(cells) + 1)
 
     # -- as a picture -----------------------------------------------------------------------------
 
@@ -199,6 +205,13 @@ class Tape(Sequence[Entry]):
         if path is not None:
             made.save(path)
         return made
+
+
+def _with_gap(lines: list[str], count: int) -> list[str]:
+    """The lines of a table, with a word in the middle about the rows that were left out."""
+    left_out = count - len(lines) + 1
+    middle = len(lines) // 2 + 1
+    return [*lines[:middle], f"... {left_out:,} more ...", *lines[middle:]] if left_out else lines
 
 
 def _noter(norms: dict[tuple[int, int], float], position: int) -> Callable[..., None]:

@@ -15,12 +15,15 @@ def escape(text: str) -> str:
 CELL = "padding:1px 10px 1px 0;text-align:left;white-space:pre;font-family:monospace"
 
 
-def listing(cells: list[tuple[str, ...]], totals: str) -> str:
-    """A table with a head and a line of totals."""
+def listing(cells: list[tuple[str, ...]], totals: str, left_out: int) -> str:
+    """A table with a head and a line of totals; ``left_out`` rows are missing in its middle."""
     head = "".join(f'<th style="{CELL}">{escape(c)}</th>' for c in cells[0])
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{CELL}">{escape(c)}</td>' for c in line) + "</tr>" for line in cells[1:]
-    )
+    rows = ["".join(f'<td style="{CELL}">{escape(c)}</td>' for c in line) for line in cells[1:]]
+    if left_out:
+        rows.insert(
+            len(rows) // 2, f'<td colspan="{len(cells[0])}" style="{CELL}">... {left_out:,} more ...</td>'
+        )
+    body = "".join(f"<tr>{line}</tr>" for line in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><div>{escape(totals)}</div>"
 
 

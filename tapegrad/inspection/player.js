@@ -35,9 +35,8 @@ function short(x) {
 
 function arrayHtml(item) {
   let inner = "";
-  if (item.note) inner = ` <i>${escapeText(item.note)}</i>`;
-  else if (item.numbers !== undefined) inner = `<pre>${escapeText(item.numbers)}</pre>`;
-  else {
+  if (item.numbers !== undefined) inner = `<pre>${escapeText(item.numbers)}</pre>`;
+  else if (item.bytes !== undefined) {
     const counts = item.histogram || [];
     const most = Math.max(1, ...counts);
     const bars = counts.map((n, i) => `<rect x="${i * 8}" y="${40 - (38 * n) / most}" width="7" height="${(38 * n) / most}"/>`).join("");
@@ -46,6 +45,7 @@ function arrayHtml(item) {
     if (counts.length) inner += `<div class="soft">${short(item.low)} to ${short(item.high)}, mean ${short(item.mean)}, norm ${short(item.norm)}${odd}</div>`;
     else inner += `<div class="soft">no finite value${odd}</div>`;
   }
+  if (item.note) inner = ` <i>${escapeText(item.note)}</i>` + inner;
   return `<div class="array"><b>${escapeText(item.name)}</b> <span class="soft">${escapeText(item.kind)}</span>${inner}</div>`;
 }
 

@@ -18,7 +18,7 @@ from .names import Names
 from .pages import escape
 from .rows import row, saved_bytes, static_text
 from .trace import Step, trace
-from .values import known_values, shown
+from .values import computed_again, known_values, shown
 
 FOLDER = pathlib.Path(__file__).parent
 MOST = 2000
@@ -90,17 +90,28 @@ def _start(entries: Sequence[Entry]) -> dict[str, Any]:
 def _recording(
     entries: Sequence[Entry], names: Names, boxes: dict[int, int], arrows: dict[tuple[int, int], int]
 ) -> list[dict[str, Any]]:
-    known = known_values(entries)
+    kept = known_values(entries)
+    again = computed_again(entries, kept)
     steps = []
     for entry in entries:
         facts = row(entry, names)
         given = static_text(facts.params)
         outputs = []
         for index, text in enumerate(facts.outputs):
-            array = known.get((entry.position, index))
+            key = (entry.position, index)
             name = names.result(entry, index) or (f"output {index}" if len(facts.outputs) > 1 else "result")
-            missing = {"kind": text, "note": "not kept: no rule needs it"}
-            outputs.append({"name": name, **(missing if array is None else shown(array))})
+            if key in kept:
+                outputs.append({"name": name, **shown(kept[key])})
+            elif key in again:
+                outputs.append(
+                    {
+                        "name": name,
+                        **shown(again[key]),
+                        "note": "computed again, since the tape does not keep it",
+                    }
+                )
+            else:
+                outputs.append({"name": name, "kind": text, "note": "not kept: no rule needs it"})
         steps.append(
             {
                 "phase": "record",

@@ -104,6 +104,22 @@ def test_filters_and_summaries() -> None:
         tape.summary(by="file")
 
 
+def test_long_listings_are_cut_in_the_middle() -> None:
+    x = y = tg.ones(2, requires_grad=True)
+    for _ in range(1000):
+        y = y + x
+    first, last = y.tape()[0].position, y.tape()[-1].position
+    lines = repr(y.tape()).splitlines()
+    assert len(lines) == 203
+    assert lines[101] == "... 800 more ..."
+    assert lines[1].split()[0] == str(first)
+    assert lines[100].split()[0] == str(first + 99)
+    assert lines[102].split()[0] == str(last - 99)
+    assert lines[-1] == "1000 entries, 0 bytes saved"
+    assert "... 800 more ..." in y.tape()._repr_html_()
+    assert len(y.tape().rows()) == 1000
+
+
 def test_diff_counts_what_came_and_what_went() -> None:
     x = tg.ones(4, requires_grad=True)
     old = x.exp()

@@ -35,9 +35,11 @@ def test_steps_tell_what_is_saved_what_flows_and_what_is_released() -> None:
     assert recorded["inputs"] == ["w", "const"]
     assert recorded["saved"][0]["name"] == "other"
     assert recorded["saved"][0]["numbers"] == "[0.3000, 0.1000, 2.0000]"
-    assert player.steps[3]["outputs"][0][
-        "numbers"
-    ]  # the difference: not its own entry keeps it, but the square does
+    # The difference is not kept by its own entry, but by the square.
+    assert "note" not in player.steps[3]["outputs"][0]
+    squared = player.steps[4]["outputs"][0]
+    assert "computed again" in squared["note"]
+    assert json.loads(squared["numbers"]) == pytest.approx([0.0436, 0.4864, 0.0684], abs=2e-4)
     replayed = [s["title"].split(": ")[1] for s in player.steps if s["phase"] == "replay"]
     assert replayed == ["sum", "square", "sub", "tanh", "mul"]
     last = player.steps[-2]
@@ -63,6 +65,24 @@ def test_playing_changes_nothing() -> None:
     assert next(s for s in player.steps if s["phase"] == "replay")["hooks"] == 1
     loss.backward()
     assert seen == [2, 1]
+
+
+def test_only_ops_that_do_nothing_else_are_computed_again() -> None:
+    tg.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    out = net(tg.randn(6, 3))
+    tape = (out * out).sum().tape()
+    del out
+    state, counted = tg.get_rng_state(), net[1].num_batches_tracked.item()
+    running = net[1].running_mean.tolist()
+    steps = [s for s in tape.play().steps if s["phase"] == "record"]
+    assert tg.equal(tg.get_rng_state(), state)
+    assert net[1].num_batches_tracked.item() == counted
+    assert net[1].running_mean.tolist() == running
+    notes = {s["title"].split(": ")[1].split("(")[0]: s["outputs"][0].get("note", "") for s in steps}
+    assert notes["mul"].startswith("computed again")
+    assert notes["sum"].startswith("computed again")
+    assert not any(notes[op].startswith("computed again") for op in notes if "norm" in op or op == "dropout")
 
 
 def test_a_released_tape_plays_its_recording() -> None:
