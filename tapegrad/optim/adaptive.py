@@ -55,7 +55,8 @@ class Adagrad(FusedOptimizer):
 
     def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
         state["step"] = counter()
-        state["sum"] = like(param, group["initial_accumulator_value"])
+        # The optimizer's value, whatever a group says: so it is in PyTorch.
+        state["sum"] = like(param, self.defaults["initial_accumulator_value"])
 
     def share_memory(self) -> None:
         """Refused: tensors live in the memory of one process."""

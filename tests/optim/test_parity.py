@@ -220,3 +220,31 @@ def test_a_step_is_noticed_by_what_saved_the_parameter():
     opt.step()
     with pytest.raises(RuntimeError, match="SGD.step"):
         loss.backward()
+
+
+def test_groups_that_are_added_while_training():
+    """With options of their own, under a changed rate, with gradients that come and go."""
+
+    def run(lib, name, options):
+        params = start(lib, lib.float64)
+        opt = getattr(lib.optim, name)(params[:1], lr=0.05, **options)
+        for k in range(12):
+            if k == 3:
+                opt.add_param_group(
+                    {"params": params[1:2], "lr": 0.02, **{key: options[key] for key in list(options)[:1]}}
+                )
+            if k == 6:
+                opt.add_param_group(
+                    {"params": params[2:], "weight_decay": 0.2, "initial_accumulator_value": 0.5}
+                )
+                opt.param_groups[0]["lr"] *= 0.5
+            opt.zero_grad(set_to_none=k % 2 == 0)
+            loss_of(params[k % 2 :] if k % 3 else params, k).backward()
+            opt.step()
+        return np.concatenate([p.detach().numpy().reshape(-1) for p in params]), repr(opt)
+
+    for name, options in CONFIGS:
+        options = {key: value for key, value in options.items() if key != "lr"}
+        (a, printed), (b, expected) = (run(lib, name, options) for lib in (tg, torch))
+        assert printed == expected
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=f"{name} {options}")

@@ -133,6 +133,8 @@ class Schedule(LRScheduler):
         """The rates for ``last_epoch``; called by ``step``."""
         self._warn_outside()
         groups = self.optimizer.param_groups
+        # A group that was added later starts from the rate that it came with.
+        self.base_lrs += [group["lr"] for group in groups[len(self.base_lrs) :]]
         return [
             self._next(group["lr"], base, i)
             for i, (group, base) in enumerate(zip(groups, self.base_lrs, strict=True))

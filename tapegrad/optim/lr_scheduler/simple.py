@@ -28,6 +28,16 @@ class _ByFunction(Schedule):
             self.lr_lambdas = [lr_lambda] * groups
         super().__init__(optimizer, last_epoch)
 
+    def get_lr(self) -> list[Rate]:
+        """The rates for ``last_epoch``; called by ``step``."""
+        known, groups = len(self.lr_lambdas), len(self.optimizer.param_groups)
+        if known != groups:
+            raise ValueError(
+                f"{type(self).__name__} has {known} functions for {groups} parameter groups: after adding a group make "
+                "a new schedule"
+            )
+        return super().get_lr()
+
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of the functions only callable objects, by their attributes."""
         state = super().state_dict()
