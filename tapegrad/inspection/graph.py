@@ -11,7 +11,7 @@ import numpy as np
 from .. import tape
 from ..tape import Entry, Value
 from .names import Names
-from .rows import kind, row, saved_bytes, saved_input, sites, state, static_text
+from .rows import hooks_on, hooks_text, kind, row, saved_bytes, saved_input, sites, state, static_text
 
 NEAR = 3  # layers; a leaf that is used farther away is drawn there again
 
@@ -102,6 +102,9 @@ def _entry_box(entry: Entry, names: Names, output: bool) -> Box:
         lines.append(f"in {facts.module}")
     if facts.saved:
         lines.append("saves " + ", ".join(f"{n} {size:,} B" for n, size in facts.saved.items()))
+    lines += hooks_text(hooks_on(entry))
+    if entry.extra is not None and entry.extra.retain:
+        lines.append("keeps its gradient")
     where = ""
     if facts.state == "truncated":
         where = "released by " + _place(tape.describe_site(entry.saved.where))
@@ -182,7 +185,11 @@ class _Sources:
             grad = "has a gradient" if leaf._grad is not None else "no gradient yet"
             tip = f"{'parameter' if parameter else 'leaf'} {name}\n{text}, requires grad, {grad}"
             return Box(
-                "parameter" if parameter else "leaf", _cut(name or "leaf"), [text], tip, user.position - 0.5
+                "parameter" if parameter else "leaf",
+                _cut(name or "leaf"),
+                [text, *hooks_text(hooks_on(leaf))],
+                tip,
+                user.position - 0.5,
             )
 
         return self._box(id(leaf), user, make)

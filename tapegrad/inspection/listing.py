@@ -220,6 +220,7 @@ def _noter(norms: dict[tuple[int, int], float], position: int) -> Callable[..., 
             if g is not None:
                 norms[position, j] = norm(g._array)
 
+    note.watches = True  # type: ignore[attr-defined]  # not one of the user's hooks, see rows.hooks_on
     return note
 
 

@@ -16,7 +16,7 @@ from . import drawing
 from .graph import graph_of
 from .names import Names
 from .pages import escape
-from .rows import row, saved_bytes, static_text
+from .rows import hooks_on, row, saved_bytes, static_text
 from .trace import Step, trace
 from .values import computed_again, known_values, shown
 
@@ -180,7 +180,7 @@ def _replay(
                     {"name": f"{names.leaf(leaf) or 'leaf'}.grad", **shown(g)} for leaf, g in turn.delivered
                 ],
                 "rule": e.rule,
-                "hooks": _hooks(e),
+                "hooks": hooks_on(e),
                 "bytes": saved_bytes([e]),
             }
         )
@@ -192,13 +192,6 @@ def _replay(
         }
     )
     return steps
-
-
-def _hooks(entry: Entry) -> int:
-    extra = entry.extra
-    if extra is None:
-        return 0
-    return len(extra.pre) + len(extra.post) + sum(map(len, extra.outputs.values()))
 
 
 def _page(svg: str, data: dict[str, Any]) -> str:

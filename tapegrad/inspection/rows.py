@@ -63,6 +63,23 @@ def row(entry: Entry, names: Names) -> Row:
     )
 
 
+def hooks_on(item: Entry | Value) -> int:
+    """How many hooks of a user an entry and its results, or a leaf, have."""
+    extra: Any = item.extra if isinstance(item, Entry) else item._extra
+    if extra is None:
+        return 0
+    if isinstance(item, Entry):
+        tables = [extra.pre, extra.post, *extra.outputs.values()]
+    else:
+        tables = [extra.hooks or {}, extra.post_hooks or {}]
+    return sum(not getattr(hook, "watches", False) for hooks in tables for hook in hooks.values())
+
+
+def hooks_text(count: int) -> list[str]:
+    """A line about hooks, if there are any."""
+    return [f"{count} hook{'s' if count > 1 else ''}"] if count else []
+
+
 def sites(entries: Iterable[Entry]) -> dict[Entry, str]:
     """The user's file and line per entry, each line looked up once."""
     known: dict[tuple[Any, int], str] = {}

@@ -197,6 +197,22 @@ def test_a_cut_is_drawn_as_a_cut() -> None:
     (arrow,) = [a for a in (w.detach() * x).tape().draw().graph.arrows if a.cut]  # cut off from a leaf
 
 
+def test_hooks_and_kept_gradients_are_told() -> None:
+    x = _leaf(3)
+    y = x.exp()
+    y.register_hook(lambda g: None)
+    y.retain_grad()
+    x.register_hook(lambda g: None)
+    x.register_post_accumulate_grad_hook(lambda t: None)
+    loss = y.sum()
+    boxes = {b.title: b.lines for b in loss.tape().draw().graph.boxes}
+    assert boxes["x"][1:] == ["2 hooks"]
+    assert boxes["exp"][-2:] == ["1 hook", "keeps its gradient"]
+    assert not [line for line in boxes["sum"] if "hook" in line]
+    loss.tape().watch()
+    assert boxes == {b.title: b.lines for b in loss.tape().draw().graph.boxes}
+
+
 def test_norms_stand_on_the_arrows() -> None:
     w = tg.tensor([3.0, 4.0], requires_grad=True)
     loss = (w * w).sum()
