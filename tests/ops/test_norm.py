@@ -220,3 +220,20 @@ def test_wrong_calls() -> None:
         F.layer_norm(x.long(), (3,))
     with pytest.raises(ValueError, match="3D or higher"):
         F.local_response_norm(x, 2)
+
+
+@pytest.mark.parametrize("layer", ["BatchNorm1d", "InstanceNorm1d"])
+@pytest.mark.parametrize("affine", [True, False])
+def test_running_statistics_in_half_precision(layer, affine):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    seen = []
+    for lib in (tg, torch):
+        norm = getattr(lib.nn, layer)(3, affine=affine, track_running_stats=True).half()
+        x = lib.arange(24.0).reshape(2, 3, 4).half()
+        norm(x)
+        x.requires_grad_()
+        out = norm.eval()(x)
+        out.float().square().sum().backward()
+        seen.append([out.tolist(), x.grad.tolist()])
+        assert out.dtype is lib.float16
+    np.testing.assert_allclose(*(np.array(s) for s in seen), rtol=2e-2)
