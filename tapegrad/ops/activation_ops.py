@@ -14,7 +14,7 @@ from typing import Any
 from ..fastpath import elementwise
 from ..kernels.formula import Scalar, function, select
 from .arithmetic import clamp_both, where, zeros_for
-from .maths import erfc, exp, expm1, sigmoid, tanh
+from .maths import erf, exp, expm1, sigmoid, tanh
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -147,17 +147,23 @@ def exponential_linear_smooth(input: Any, *, alpha: Any, rate: Any) -> Any:
     return _elu(input, alpha, 1.0, rate)
 
 
+def _ndtr(x: Any) -> Any:
+    """The normal distribution function as PyTorch computes it here: erfc would keep more digits of tiny results,
+    and takes three times as long.
+    """
+    return erf(x * math.sqrt(0.5)) * 0.5 + 0.5
+
+
 @elementwise(
     kind="floating",
     name="gelu",
     input=lambda g, input: (
-        g
-        * (erfc(input * -math.sqrt(0.5)) * 0.5 + input * (exp(input * input * -0.5) / math.sqrt(2 * math.pi)))
+        g * (_ndtr(input) + input * (exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi))))
     ),
 )
 def gelu_erf(input: Any) -> Any:
     """input * P(N(0, 1) <= input)."""
-    return input * (erfc(input * -math.sqrt(0.5)) * 0.5)
+    return input * _ndtr(input)
 
 
 def _gelu_slope(x: Any) -> Any:
