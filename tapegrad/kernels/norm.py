@@ -20,7 +20,7 @@ import numpy as np
 from .jit import FLAGS, kernel
 
 BLOCK = 512  # elements that are summed with reordering allowed
-WIDTH = 64  # columns of a tile
+WIDTH = 256  # columns of a tile: less would make poor use of the memory's long lines
 _summing = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
 
 
@@ -142,6 +142,13 @@ def normalize_rows_grad(g, x, weight, mean, rstd, out, n, centered, start, stop)
             out[row + i] = (g[row + i] * weight[i] - average - y * share) * scale
 
 
+@numba.njit(forceinline=True, **FLAGS)
+def _row_numbers(x, mean, rstd, r, n):
+    """Shift, scale and what the shift lacks, in the type of x"""
+    shift = type(x[0])(mean[r])
+    return shift, type(x[0])(rstd[r]), type(x[0])((np.float64(shift) - mean[r]) * rstd[r])
+
+
 @kernel
 def normalize_rows_weights(g, x, mean, rstd, scratch, weight, bias, rows, n, start, stop):
     """weight[j] = sum over r of g[r, j] * y[r, j] and bias[j] = sum of g[r, j], in float64
@@ -162,14 +169,26 @@ def normalize_rows_weights(g, x, mean, rstd, scratch, weight, bias, rows, n, sta
             for j in range(m):
                 scratch[products + j] = 0.0
                 scratch[totals + j] = 0.0
-            while r < end:
-                at = r * n + left
-                shift = type(x[at])(mean[r])
-                scale = type(x[at])(rstd[r])
-                lack = type(x[at])((np.float64(shift) - mean[r]) * rstd[r])
+            while r + 4 <= end:  # four rows for each time that the sums are read and written
+                a, b, c, d = r * n + left, (r + 1) * n + left, (r + 2) * n + left, (r + 3) * n + left
+                a_shift, a_scale, a_lack = _row_numbers(x, mean, rstd, r, n)
+                b_shift, b_scale, b_lack = _row_numbers(x, mean, rstd, r + 1, n)
+                c_shift, c_scale, c_lack = _row_numbers(x, mean, rstd, r + 2, n)
+                d_shift, d_scale, d_lack = _row_numbers(x, mean, rstd, r + 3, n)
                 for j in range(m):
-                    scratch[products + j] += g[at + j] * ((x[at + j] - shift) * scale + lack)
-                    scratch[totals + j] += g[at + j]
+                    first = g[a + j] * ((x[a + j] - a_shift) * a_scale + a_lack)
+                    first += g[b + j] * ((x[b + j] - b_shift) * b_scale + b_lack)
+                    second = g[c + j] * ((x[c + j] - c_shift) * c_scale + c_lack)
+                    second += g[d + j] * ((x[d + j] - d_shift) * d_scale + d_lack)
+                    scratch[products + j] += first + second
+                    scratch[totals + j] += (g[a + j] + g[b + j]) + (g[c + j] + g[d + j])
+                r += 4
+            while r < end:
+                a = r * n + left
+                a_shift, a_scale, a_lack = _row_numbers(x, mean, rstd, r, n)
+                for j in range(m):
+                    scratch[products + j] += g[a + j] * ((x[a + j] - a_shift) * a_scale + a_lack)
+                    scratch[totals + j] += g[a + j]
                 r += 1
             for j in range(m):
                 weight[left + j] += scratch[products + j]
