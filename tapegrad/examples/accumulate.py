@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.data import DataLoader
-from tapegrad.examples.common import Options, Run, digits, evaluate
+from tapegrad.examples.common import Options, Run, digits, evaluate, whole_batches
 
 
 def main(arguments: list[str] | None = None) -> float:
@@ -24,7 +23,7 @@ def main(arguments: list[str] | None = None) -> float:
             nn.Flatten(), nn.Linear(train.tensors[0][0].numel(), 256), nn.ReLU(), nn.Linear(256, 10)
         )
         optimizer = tg.optim.Adam(model.parameters(), lr=options.lr)
-        loader = DataLoader(train, batch_size=options.batch_size, shuffle=True, drop_last=True)
+        loader = whole_batches(train, options.batch_size)
         images, labels = next(iter(loader))
         whole, parts = (largest_tape(model, images, labels, n) for n in (1, options.parts))
         print(

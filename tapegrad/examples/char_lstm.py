@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> float:
     known.numbers(steps=1000, batch_size=32, length=64, hidden=192, lr=4e-3)
     options = known.text().parse(arguments)
     with Run(options) as run:
-        text = Text(options.text)
+        text = Text(options.text, options.length)
         start = text.encode(options.start)
         model = CharLSTM(len(text.letters), options.hidden)
         optimizer = tg.optim.Adam(model.parameters(), lr=options.lr)

@@ -17,7 +17,7 @@ from typing import Any, Self, TextIO, TypeVar
 import numpy as np
 
 import tapegrad as tg
-from tapegrad.data import TensorDataset, sets
+from tapegrad.data import DataLoader, TensorDataset, sets
 
 T = TypeVar("T")
 
@@ -251,6 +251,13 @@ def digits(name: str, seed: int, channels: bool = False) -> tuple[TensorDataset,
     return TensorDataset(pixels[train], targets[train]), TensorDataset(pixels[test], targets[test])
 
 
+def whole_batches(data: TensorDataset, size: int) -> DataLoader[Any]:
+    """Shuffled batches of exactly that size; what is left over at the end of a pass is left out."""
+    if size > len(data):
+        raise SystemExit(f"--batch-size {size} is more than the {len(data)} samples that there are")
+    return DataLoader(data, batch_size=size, shuffle=True, drop_last=True)
+
+
 def pictures(name: str) -> tg.Tensor:
     """All pictures of a set with values from -1 to 1, float32 (n, 1, height, width)."""
     images, _ = DIGITS[name][0]()
@@ -272,15 +279,15 @@ def evaluate(model: Any, data: TensorDataset) -> tuple[float, float]:
 class Text:
     """Characters as numbers: the help texts about the language that ship with Python, or a file."""
 
-    def __init__(self, path: pathlib.Path | None = None) -> None:
+    def __init__(self, path: pathlib.Path | None = None, length: int = 100) -> None:
         if path is None:
             topics = importlib.import_module("pydoc_data.topics").topics
             text = "\n".join(topics[key] for key in sorted(topics))
         else:
             text = path.read_text()
-        if len(text) < 1000:
+        if len(text) < max(2000, 11 * length):
             raise SystemExit(
-                f"{path or 'the text'} has {len(text)} characters, which is too few to learn from"
+                f"{path or 'the text'} has {len(text)} characters, too few for samples of {length}: the last tenth is the test"
             )
         self.letters = sorted(set(text))
         numbers = {letter: n for n, letter in enumerate(self.letters)}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.data import DataLoader, TensorDataset
-from tapegrad.examples.common import Options, Run, distance, pictures, write_pictures
+from tapegrad.data import TensorDataset
+from tapegrad.examples.common import Options, Run, distance, pictures, whole_batches, write_pictures
 
 
 def generator(latent: int, hidden: int, size: int) -> nn.Sequential:
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> float:
     options = known.digits().samples().parse(arguments)
     with Run(options) as run:
         real = pictures(options.data)
-        loader = DataLoader(TensorDataset(real), batch_size=options.batch_size, shuffle=True, drop_last=True)
+        loader = whole_batches(TensorDataset(real), options.batch_size)
         make = generator(options.latent, options.hidden, real.shape[-1])
         judge = discriminator(options.hidden, real.shape[-1])
         make_step = tg.optim.Adam(make.parameters(), lr=options.lr, betas=(0.5, 0.999))

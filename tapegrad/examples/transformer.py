@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> float:
     known.numbers(steps=2000, batch_size=32, length=64, hidden=64, layers=2, lr=2e-3)
     options = known.text().parse(arguments)
     with Run(options) as run:
-        text = Text(options.text)
+        text = Text(options.text, options.length)
         start = text.encode(options.start)[-options.length :]
         model = CharTransformer(len(text.letters), options.length, options.hidden, options.layers)
         optimizer = tg.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01)

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.data import DataLoader, TensorDataset
-from tapegrad.examples.common import Options, Run, distance, pictures, write_pictures
+from tapegrad.data import TensorDataset
+from tapegrad.examples.common import Options, Run, distance, pictures, whole_batches, write_pictures
 
 
 class Encoder(nn.Module):
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> float:
     options = known.numbers(epochs=15, batch_size=50, latent=16, lr=1e-3).digits().samples().parse(arguments)
     with Run(options) as run:
         real = pictures(options.data)
-        loader = DataLoader(TensorDataset(real), batch_size=options.batch_size, shuffle=True, drop_last=True)
+        loader = whole_batches(TensorDataset(real), options.batch_size)
         size = real.shape[-1]
         encoder, decoder = Encoder(size, options.latent), Decoder(size, options.latent)
         discriminator = Discriminator(size)

@@ -7,12 +7,13 @@ backward, and the loss's backward goes through it, a second derivative.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import tapegrad as tg
 from tapegrad import nn
-from tapegrad.data import DataLoader, TensorDataset
-from tapegrad.examples.common import Options, Run, distance, pictures, write_pictures
+from tapegrad.data import TensorDataset
+from tapegrad.examples.common import Options, Run, distance, pictures, whole_batches, write_pictures
 
 
 def generator(latent: int, hidden: int, size: int) -> nn.Sequential:
@@ -55,15 +56,16 @@ def main(arguments: list[str] | None = None) -> float:
     options = known.digits().samples().parse(arguments)
     with Run(options) as run:
         real = pictures(options.data)
-        loader = DataLoader(TensorDataset(real), batch_size=options.batch_size, shuffle=True, drop_last=True)
+        loader = whole_batches(TensorDataset(real), options.batch_size)
         make = generator(options.latent, options.hidden, real.shape[-1])
         judge = critic(options.hidden, real.shape[-1])
         make_step = tg.optim.Adam(make.parameters(), lr=options.lr, betas=(0.5, 0.9))
         judge_step = tg.optim.Adam(judge.parameters(), lr=options.lr, betas=(0.5, 0.9))
         fixed = tg.randn(1000, options.latent)
+        turns = itertools.cycle([False] * (options.critic_steps - 1) + [True])
 
         for epoch in range(1, options.epochs + 1):
-            for step, (batch,) in enumerate(run.bar(loader), start=1):
+            for (batch,) in run.bar(loader):
                 with tg.no_grad():
                     made = make(tg.randn(options.batch_size, options.latent))
                 gap = judge(batch).mean() - judge(made).mean()
@@ -72,7 +74,7 @@ def main(arguments: list[str] | None = None) -> float:
                 (10 * penalty - gap).backward()
                 judge_step.step()
 
-                if step % options.critic_steps == 0:
+                if next(turns):
                     make_step.zero_grad()
                     (-judge(make(tg.randn(options.batch_size, options.latent))).mean()).backward()
                     make_step.step()

@@ -108,10 +108,10 @@ def test_write_pictures(tmp_path: pathlib.Path) -> None:
 
 def test_text_of_a_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "text"
-    path.write_text("abcde fghij " * 100)
+    path.write_text("abcde fghij " * 200)
     text = common.Text(path)
     assert "".join(text.letters) == " abcdefghij"
-    assert len(text.train) == 1080
+    assert len(text.train) == 2160
     assert text.decode(text.train[:12].tolist()) == "abcde fghij "
     assert text.decode(text.encode("jig").tolist()) == "jig"
     tg.manual_seed(0)
@@ -121,13 +121,16 @@ def test_text_of_a_file(tmp_path: pathlib.Path) -> None:
         assert row[1:] == later[:-1]
         assert text.decode([*row, later[-1]]) in "abcde fghij " * 3
     path.write_text("too short")
-    with pytest.raises(SystemExit, match="9 characters, which is too few"):
+    with pytest.raises(SystemExit, match="has 9 characters, too few for samples of 100"):
         common.Text(path)
+    path.write_text("long enough " * 200)
+    with pytest.raises(SystemExit, match="2400 characters, too few for samples of 300"):
+        common.Text(path, 300)
 
 
 def test_characters_that_the_text_lacks_are_named(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "text"
-    path.write_text("abcde fghij " * 100)
+    path.write_text("abcde fghij " * 200)
     with pytest.raises(SystemExit, match="'X' does not occur in the text"):
         common.Text(path).encode("aXb")
 

@@ -94,6 +94,12 @@ def test_pictures_are_written(name: str, tmp_path: pathlib.Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", ["gan", "vaegan", "wgan_gp", "accumulate"])
+def test_batches_larger_than_the_data_are_refused(name: str) -> None:
+    with pytest.raises(SystemExit, match="--batch-size 2000 is more than the 1[0-9]{3} samples"):
+        run(name, "--batch-size", "2000")
+
+
 @pytest.mark.parametrize("name", ["char_lstm", "transformer"])
 def test_text_is_written(name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(name, *text_file(tmp_path), "--start", "The lazy")
