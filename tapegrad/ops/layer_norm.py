@@ -167,10 +167,14 @@ def layer_norm(
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    """x / sqrt(mean of x^2 + eps) * weight over the last dimensions; eps is the dtype's if not given."""
+    """x / sqrt(mean of x^2 + eps) * weight over the last dimensions; eps is the dtype's if not given.
+
+    float16 is computed in float32, and takes the eps of that.
+    """
     lead = _lead("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
-        eps = dtypes.finfo(dtypes.of(input._array)).eps
+        wide = dtypes.float64 if input._array.dtype.char == "d" else dtypes.float32
+        eps = dtypes.finfo(wide).eps
     return row_norm(input, weight, None, lead=lead, eps=float(eps), centered=False)
 
 

@@ -139,7 +139,7 @@ def channel_slopes(
     g = np.ascontiguousarray(g, x.dtype)
     at = layout(x.shape, groups, across)
     norm, dtype = kernels.norm, x.dtype
-    mean, var = (np.ascontiguousarray(wide(s)) for s in (mean, var))
+    mean, var = (wide(s) for s in (mean, var))
     w = _or(weight, at.channels, 1.0, dtype)
     shift, scale, offset = (np.empty(at.wrap, dtype) for _ in range(3))
     zeros = np.zeros(at.channels, dtype)
@@ -229,7 +229,7 @@ def channel_norm(
     if out.size:
         shift, scale, offset = (np.empty(at.wrap, x.dtype) for _ in range(3))
         w, b = _or(weight, at.channels, 1.0, x.dtype), _or(bias, at.channels, 0.0, x.dtype)
-        mean, var = (np.ascontiguousarray(wide(s)) for s in (mean, var))
+        mean, var = (wide(s) for s in (mean, var))
         kernels.norm.coefficients(mean, var, w, b, shift, scale, offset, eps, at.per, at.channels, 0, at.wrap)
         _scaled(x, shift, scale, offset, out, at)
     return out.astype(input.dtype, copy=False)

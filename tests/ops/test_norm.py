@@ -237,3 +237,15 @@ def test_running_statistics_in_half_precision(layer, affine):
         seen.append([out.tolist(), x.grad.tolist()])
         assert out.dtype is lib.float16
     np.testing.assert_allclose(*(np.array(s) for s in seen), rtol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_default_eps_of_rms_norm(dtype):
+    torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
+    seen = [
+        lib.nn.functional.rms_norm(
+            lib.tensor([[1e-3, -2e-3, 5e-4]], dtype=getattr(lib, dtype)), (3,)
+        ).tolist()
+        for lib in (tg, torch)
+    ]
+    np.testing.assert_allclose(seen[0], seen[1], rtol=2e-3 if dtype == "float16" else 1e-6)
