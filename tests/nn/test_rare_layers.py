@@ -211,3 +211,17 @@ def test_chunks_of_linear_cross_entropy_are_refused():
         tg.nn.functional.linear_cross_entropy(
             tg.ones(1, 2), tg.ones(3, 2), tg.zeros(1, dtype=tg.int64), options=object()
         )
+
+
+@pytest.mark.parametrize("pad", [0, 2])
+def test_convolution_with_the_time_first(pad):
+    arrays = [RNG.normal(size=s) for s in [(7, 2, 3), (3, 3, 4), (4,)]]
+    seen = []
+    for lib in (tg, torch):
+        given = [lib.tensor(a, requires_grad=True) for a in arrays]
+        out = lib.nn.functional.conv_tbc(*given, pad)
+        out.square().sum().backward()
+        seen.append([out.detach().numpy(), *(g.grad.numpy() for g in given)])
+    for a, b in zip(*seen, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    agree(lambda lib: lib.nn.functional.conv_tbc(lib.ones(2, 3), lib.ones(1, 3, 4), lib.ones(4)))

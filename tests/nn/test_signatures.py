@@ -18,7 +18,6 @@ ABSENT_FUNCTIONS = {
     "Optional",
     "assert_int_or_pair",
     "boolean_dispatch",
-    "conv_tbc",
     "grouped_mm",
     "handle_torch_function",
     "has_torch_function",

@@ -111,6 +111,7 @@ from ...ops.softmax import functional_softmax as softmax
 from ...ops.softmax import softmin as softmin
 from .attention import multi_head_attention_forward as multi_head_attention_forward
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
+from .conv_tbc import conv_tbc as conv_tbc
 from .gumbel import gumbel_softmax as gumbel_softmax
 from .linear_cross import linear_cross_entropy as linear_cross_entropy
 from .loss import binary_cross_entropy as binary_cross_entropy
@@ -157,6 +158,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
