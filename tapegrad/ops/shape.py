@@ -644,8 +644,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
         if not x._array.ndim:
             raise RuntimeError(f"cat: zero-dimensional tensor (at position {j}) cannot be concatenated")
     rank = full[0]._array.ndim
-    d = wrap_dim(dim, rank)
     first = full[0]._array.shape
+    d = 0 if first == (0,) else wrap_dim(dim, rank)  # nothing but such tensors: any dimension will do
     for j, x in enumerate(full):
         shape = x._array.shape
         if len(shape) != rank:
