@@ -43,7 +43,7 @@ def gemm(a, b, c, d, scratch, table, start, stop):
     at = table[TILES] * start // table[UNITS]
     end = table[TILES] * stop // table[UNITS]
     own = start * table[REGION]
-    b_room = own + pack_a * (HEIGHT * depth + lane * (HEIGHT + lane))
+    b_room = own + pack_a * ((HEIGHT * depth + lane - 1) // lane + HEIGHT + lane) * lane
     while at < end:
         batch = at // (slivers * blocks)
         block = at // slivers - batch * blocks
@@ -62,14 +62,16 @@ def gemm(a, b, c, d, scratch, table, start, stop):
         p = 0
         while True:
             deep = min(depth, k - p)
-            b_from, b_at, b_vector, b_line = b, b_base + p * b_row, lane, b_row
-            if pack_b:
+            b_from, b_at, b_line = b, b_base + p * b_row, b_row
+            if pack_b:  # tile by tile, the vectors of a tile side by side
                 for v in range(vectors):
+                    inside = v % WIDTH
+                    step = min(WIDTH, vectors - v + inside) * lane
                     pack(
                         b, b_at + v * lane * b_col, b_col, b_row, min(lane, cols - v * lane), deep,
-                        scratch, b_room + v * lane * deep, lane,
+                        scratch, b_room + (v - inside) * lane * deep + inside * lane, step,
                     )  # fmt: skip
-                b_from, b_at, b_vector, b_line = scratch, b_room, lane * deep, lane
+                b_from, b_at = scratch, b_room
             for s in range(first, until):
                 top = s * HEIGHT
                 rows = min(HEIGHT, m - top)
@@ -79,8 +81,13 @@ def gemm(a, b, c, d, scratch, table, start, stop):
                     a_from, a_at, a_up, a_on = scratch, own, 1, HEIGHT
                 v = 0
                 while v < vectors:
-                    tiles = (vectors - v + 2) // 3
-                    width = (vectors - v + tiles - 1) // tiles
+                    if pack_b:
+                        width = min(WIDTH, vectors - v)
+                        right, b_line = b_at + v * lane * deep, width * lane
+                    else:
+                        tiles = (vectors - v + WIDTH - 1) // WIDTH
+                        width = (vectors - v + tiles - 1) // tiles
+                        right = b_at + v * lane
                     last = lane if v + width < vectors else cols - (vectors - 1) * lane
                     c_at = c_base + top * c_row + v * lane
                     if p:
@@ -88,7 +95,7 @@ def gemm(a, b, c, d, scratch, table, start, stop):
                     else:
                         d_from, d_at, d_up, begun = d, d_base + top * d_row + v * lane, d_row, given
                     tile(
-                        a_from, a_at, a_up, a_on, b_from, b_at + v * b_vector, b_vector, b_line, deep,
+                        a_from, a_at, a_up, a_on, b_from, right, lane, b_line, deep,
                         c, c_at, c_row, d_from, d_at, d_up, begun, rows, width, last,
                     )  # fmt: skip
                     v += width
@@ -161,8 +168,8 @@ def plan(
     total = batches * slivers * (-(-n // broad))
     count = min(total, max(_UNITS, config.threads)) if pack_a or pack_b else total
     # Packing writes whole squares of vectors beyond the end of a piece.
-    region = depth * HEIGHT + lane * (HEIGHT + lane) if pack_a else 0
-    region += depth * broad + lane * lane if pack_b else 0
+    region = (-(-depth * HEIGHT // lane) + HEIGHT + lane) * lane if pack_a else 0
+    region += depth * broad + WIDTH * lane * lane if pack_b else 0
     table = [
         m, n, k, a_row, a_col, b_row, b_col, c_row, d_row or 0, d_row is not None, batch[1],
         *a_batch, *b_batch, *c_batch, *d_batch,
@@ -185,7 +192,7 @@ def scratch(size: int, char: str) -> np.ndarray:
     """At least ``size`` elements that the calling thread may use until its next product."""
     room: np.ndarray = getattr(_scratch, char)
     if room.size < size:
-        room = np.empty(size, char)
+        room = buffers.aligned(size, char)
         setattr(_scratch, char, room)
     return room
 

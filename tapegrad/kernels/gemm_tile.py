@@ -19,6 +19,8 @@ from .tile import FEATURES, MANY, Emitter, lanes
 # registers. Fewer rows are done by the smallest tile that holds them.
 HEIGHT = 8 if MANY else 4
 WIDTH = 3
+# Less where rows lie anywhere: LLVM then reads all factors first, and three vectors of sums each leave no room.
+WINDOW_WIDTH = 2
 HEIGHTS = (HEIGHT, HEIGHT // 2, 1)
 # Without instructions for a part of a vector, reading one is slow: operands are padded when they are packed.
 PARTIAL = bool(FEATURES.get("avx"))
@@ -107,13 +109,11 @@ def _tile_twin(
             c[c_at + r * c_row + v * lane :][:n] = total
 
 
-def _emit_tile(e, height, width, args):
-    """The code for one size of tile."""
-    (a, a_at, a_row, a_col, b, b_at, b_vector, b_row, k,
-     c, c_at, c_row, d, d_at, d_row, given, rows, _, last) = args  # fmt: skip
+def _emit_tile(e, height, width, args, tops, factor_at, onward):
+    """The code for one size of tile: rows begin at ``tops``, ``factor_at`` says where their elements are."""
+    b, b_at, b_vector, b_row, k, c, c_at, c_row, d, d_at, d_row, given, rows, _, last = args
     builder = e.builder
     mask = e.below(last)
-    tops = [builder.gep(a, [builder.add(a_at, n)]) for n in e.clamped(rows, height, a_row)]
     columns = [builder.gep(b, [builder.add(b_at, builder.mul(b_vector, _number(v)))]) for v in range(width)]
 
     before = builder.block
@@ -147,10 +147,11 @@ def _emit_tile(e, height, width, args):
         else:
             vectors.append(e.load(columns[-1], right))
         made = []
+        at = factor_at(left)
         for r in range(height):
-            factor = e.spread(e.number(tops[r], left))
+            factor = e.spread(e.number(tops[r], at))
             made += [e.add_product(sums[r * width + v], factor, vectors[v]) for v in range(width)]
-        return [builder.add(left, a_col), builder.add(right, b_row), *made]
+        return [builder.add(left, onward), builder.add(right, b_row), *made]
 
     sums = e.repeat(k, [_number(0), _number(0), *starts], step)[2:]
     for r in range(height):
@@ -164,25 +165,37 @@ def _emit_tile(e, height, width, args):
                     e.store(sums[r * width + v], c, place)
 
 
-def _tile_code(context, builder, sig, args):
-    e = _Emitter(builder, context.get_value_type(sig.args[0].dtype))
-    rows, width = args[-3], args[-2]
+def _emit_choice(e, heights, widest, rows, width, emit):
+    """``emit(height, width)`` for the smallest of the heights that holds the rows."""
+    builder = e.builder
     after = builder.append_basic_block("after")
-    for height, lower in zip(HEIGHTS, (*HEIGHTS[1:], 0), strict=True):
+    for height, lower in zip(heights, (*heights[1:], 0), strict=True):
         low = builder.icmp_signed("<=", rows, _number(lower))
         fitting, shorter = builder.append_basic_block("fitting"), builder.append_basic_block("shorter")
         builder.cbranch(low, shorter, fitting)
         builder.position_at_end(fitting)
         choice = builder.switch(width, after)
-        for w in range(1, WIDTH + 1):
+        for w in range(1, widest + 1):
             block = builder.append_basic_block(f"tile{height}.{w}")
             choice.add_case(_number(w), block)
             builder.position_at_end(block)
-            _emit_tile(e, height, w, args)
+            emit(height, w)
             builder.branch(after)
         builder.position_at_end(shorter)
     builder.branch(after)
     builder.position_at_end(after)
+
+
+def _tile_code(context, builder, sig, args):
+    a, a_at, a_row, a_col, *rest = args
+    rows, width = rest[-3], rest[-2]
+    e = _Emitter(builder, context.get_value_type(sig.args[0].dtype))
+
+    def emit(height, w):
+        tops = [builder.gep(a, [builder.add(a_at, n)]) for n in e.clamped(rows, height, a_row)]
+        _emit_tile(e, height, w, rest, tops, lambda left: left, a_col)
+
+    _emit_choice(e, HEIGHTS, WIDTH, rows, width, emit)
     return context.get_dummy_value()
 
 
@@ -211,6 +224,60 @@ def _tile():
 tile = _tile()
 
 
+# -- a tile over windows -----------------------------------------------------------------------------
+
+
+def _window_tile_twin(
+    a, a_at, places, place_at, shifts, b, b_at, b_vector, b_row, k,
+    c, c_at, c_row, d, d_at, d_row, given, rows, width, last,
+):  # fmt: skip
+    lane = lanes(c.itemsize)
+    for r in range(rows):
+        for v in range(width):
+            n = lane if v < width - 1 else last
+            total = np.zeros(n, c.dtype)
+            if given:
+                total += d[d_at + r * d_row + v * lane :][:n]
+            for j in range(k):
+                factor = a[a_at + places[place_at + r] + shifts[j]]
+                total += factor * b[b_at + v * b_vector + j * b_row :][:n]
+            c[c_at + r * c_row + v * lane :][:n] = total
+
+
+def _window_tile_code(context, builder, sig, args):
+    a, a_at, places, place_at, shifts, *rest = args
+    rows, width = rest[-3], rest[-2]
+    e = _Emitter(builder, context.get_value_type(sig.args[0].dtype))
+
+    def emit(height, w):
+        numbers = [builder.add(place_at, n) for n in e.clamped(rows, height, _number(1))]
+        tops = [builder.gep(a, [builder.add(a_at, e.number(places, n))]) for n in numbers]
+        _emit_tile(e, height, w, rest, tops, lambda left: e.number(shifts, left), _number(1))
+
+    _emit_choice(e, (HEIGHT,), WINDOW_WIDTH, rows, width, emit)
+    return context.get_dummy_value()
+
+
+def _window_tile():
+    if PLAIN:
+        return _window_tile_twin
+
+    @intrinsic
+    def window_tile(
+        typing, a, a_at, places, place_at, shifts, b, b_at, b_vector, b_row, k,
+        c, c_at, c_row, d, d_at, d_row, given, rows, width, last,
+    ):  # fmt: skip
+        """Like ``tile``, with row r and column j of a at a_at + places[place_at + r] + shifts[j]"""
+        i = types.int64
+        kinds = (a, i, places, i, shifts, b, i, i, i, i, c, i, i, d, i, i, i, i, i, i)
+        return types.void(*kinds), _window_tile_code
+
+    return window_tile
+
+
+window_tile = _window_tile()
+
+
 # -- packing -----------------------------------------------------------------------------------------
 
 
@@ -234,6 +301,24 @@ def _emit_copies(e, x, at, along, n, k, out, to, step):
     e.repeat(k, [at, to], line)
 
 
+def _transposed(e, lines):
+    """A square of vectors, columns for rows."""
+    size = e.lanes
+    lines = list(lines)
+    kind = ir.VectorType(_I32, size)
+    width = 1  # of the squares that change places across the diagonal
+    while width < size:
+        lower = [j if not j & width else size + j - width for j in range(size)]
+        upper = [j + width if not j & width else size + j for j in range(size)]
+        masks = [ir.Constant(kind, [ir.Constant(_I32, j) for j in m]) for m in (lower, upper)]
+        for i in range(size):
+            if not i & width:
+                pair = lines[i], lines[i + width]
+                lines[i], lines[i + width] = (e.builder.shuffle_vector(*pair, m) for m in masks)
+        width *= 2
+    return lines
+
+
 def _emit_squares(e, x, at, across, n, k, out, to, step):
     """Columns that are neighbours in x: squares of LANES by LANES are transposed in registers."""
     b, size = e.builder, e.lanes
@@ -243,18 +328,7 @@ def _emit_squares(e, x, at, across, n, k, out, to, step):
         place, target, left = values
         mask = e.below(left)
         lines = [e.load_part(x, b.add(place, shift), mask) for shift in rows]
-        width = 1  # of the squares that change places across the diagonal
-        while width < size:
-            lower = [j if not j & width else size + j - width for j in range(size)]
-            upper = [j + width if not j & width else size + j for j in range(size)]
-            kind = ir.VectorType(_I32, size)
-            masks = [ir.Constant(kind, [ir.Constant(_I32, j) for j in m]) for m in (lower, upper)]
-            for i in range(size):
-                if not i & width:
-                    pair = lines[i], lines[i + width]
-                    lines[i], lines[i + width] = (b.shuffle_vector(*pair, m) for m in masks)
-            width *= 2
-        for line in lines:
+        for line in _transposed(e, lines):
             e.store(line, out, target)
             target = b.add(target, step)
         return [b.add(place, _number(size)), target, b.sub(left, _number(size))]
@@ -327,3 +401,36 @@ def _pack():
 
 
 pack = _pack()
+
+
+def _unpack_twin(x, at, row, rows, columns, out, to, step):
+    for j in range(columns):
+        for r in range(rows):
+            out[to + j * step + r] = x[at + r * row + j]
+
+
+def _unpack_code(context, builder, sig, args):
+    x, at, row, rows, columns, out, to, step = args
+    e = _Emitter(builder, context.get_value_type(sig.args[0].dtype))
+    mask = e.below(rows)
+    lines = [e.load(x, builder.add(at, shift)) for shift in e.clamped(rows, e.lanes, row)]
+    for j, line in enumerate(_transposed(e, lines)):
+        with builder.if_then(builder.icmp_signed("<", _number(j), columns), likely=True):
+            e.store_part(line, out, builder.add(to, builder.mul(step, _number(j))), mask)
+    return context.get_dummy_value()
+
+
+def _unpack():
+    if PLAIN:
+        return _unpack_twin
+
+    @intrinsic
+    def unpack(typing, x, at, row, rows, columns, out, to, step):
+        """out[j, r] = x[r, j] for r < rows and j < columns, both at most LANES; x has whole vectors"""
+        i = types.int64
+        return types.void(x, i, i, i, i, out, i, i), _unpack_code
+
+    return unpack
+
+
+unpack = _unpack()

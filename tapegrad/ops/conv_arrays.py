@@ -35,7 +35,7 @@ class _Scratch(threading.local):
     def take(self, use: str, size: int, dtype: np.dtype) -> np.ndarray:
         have = self.buffers.get((use, dtype.char))
         if have is None or have.size < size:
-            have = self.buffers[use, dtype.char] = np.empty(size, dtype)
+            have = self.buffers[use, dtype.char] = buffers.aligned(size, dtype)
         return have[:size]
 
 
@@ -111,6 +111,7 @@ class Plan:
         self._shifts: dict[tuple[int, int], np.ndarray] = {}
         self._runs: dict[int, Runs] = {}
         self._lines: dict[tuple[int, int, int], np.ndarray] = {}
+        self._each: dict[tuple[int, int], np.ndarray] = {}
 
     def shifts(self, channels: int, multiple: int = 1) -> np.ndarray:
         """Per (channel of a group, tap), repeated at the end up to a multiple."""
@@ -126,6 +127,16 @@ class Plan:
         found = self._runs.get(lanes)
         if found is None:
             found = self._runs[lanes] = Runs(self, lanes)
+        return found
+
+    def each_place(self, images: int, step: int) -> np.ndarray:
+        """Where each output of some images begins, ``step`` apart in the copy."""
+        found = self._each.get((images, step))
+        if found is None:
+            grid = np.ix_(*[np.arange(n, dtype=np.int64) for n in self.out])
+            one = (grid[0] * self.sizes[1] + grid[1]) * self.sizes[2] + grid[2]
+            made = np.arange(images, dtype=np.int64)[:, None] * step + one.ravel()
+            found = self._each[images, step] = made.ravel()
         return found
 
     def lines(self, lanes: int, images: int, step: int) -> np.ndarray:
@@ -179,7 +190,8 @@ def forward(
     elif x.dtype.kind != "f":
         _integers(x, weight, out, w, groups)
     else:
-        _correlate(x, weight, bias, out, w, groups)
+        correlate = _correlate_lanes if _few_places(x, weight, w, groups) else _correlate
+        correlate(x, weight, bias, out, w, groups)
         return _narrow(out, dtype)
     if bias is not None:
         out += bias.reshape(-1, *[1] * len(w.out)).astype(out.dtype)
@@ -212,6 +224,48 @@ def _correlate(
         arrays = (dealt, packed, start, out[a:b], shifts, runs.table, runs.parts)
         numbers = (n, groups, per_group, count, p.places, each, cuts)
         launch(conv.correlate[rows], (*arrays, *numbers), (b - a) * cuts, (b - a) * count * tiles * n)
+
+
+def _few_places(x: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> bool:
+    """Whether channels fill vectors better than places do, by enough to pay for turning the result."""
+    lanes = kernels.tile.lanes(x.itemsize)
+    p = plan(w)
+    per_group = weight.shape[0] // groups
+    by_channels = per_group / (-(-per_group // lanes) * lanes)
+    by_places = p.places / (p.runs(lanes).count * lanes)
+    return bool(by_channels * 0.85 > by_places)
+
+
+def _correlate_lanes(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
+) -> None:
+    """The same with channels in the lanes of a vector."""
+    images, channels = x.shape[:2]
+    conv = kernels.conv_lanes
+    lanes = kernels.tile.lanes(x.itemsize)
+    p = plan(w)
+    per_group = weight.shape[0] // groups
+    vectors = -(-per_group // lanes)
+    n = weight.size // weight.shape[0]
+    packed = _scratch.take("weight", groups * vectors * n * lanes, x.dtype)
+    launch(conv.pack_lanes, (weight, packed, per_group, n, lanes), groups * vectors, packed.size)
+    start = np.zeros((groups, vectors * lanes), x.dtype)
+    if bias is not None:
+        start[:, :per_group] = bias.reshape(groups, per_group)
+    each = channels * p.plane
+    # Elements are read one by one, none outside: without padding and phases the input needs no copy.
+    as_it_is = set(w.padding) == {0} and set(w.stride) == {1} and p.sizes[3 - len(w.size) :] == list(w.size)
+    step = images if as_it_is else max(1, min(images, BLOCK // each))
+    tasks = min(64, -(-step * p.places // lanes))
+    room = _scratch.take("tiles", tasks * lanes * lanes * kernels.gemm_tile.WINDOW_WIDTH, x.dtype)
+    shifts = p.shifts(channels // groups)
+    for a in range(0, images, step):
+        b = min(a + step, images)
+        given = x[a:b] if as_it_is else _dealt(x[a:b], p)
+        arrays = (given, packed, start, out[a:b], room, p.each_place(b - a, each), shifts)
+        total = (b - a) * p.places
+        numbers = (n, groups, per_group, p.places, total, each // groups, tasks, lanes)
+        launch(conv.correlate_lanes, (*arrays, *numbers), tasks, out[a:b].size * n // lanes)
 
 
 def _integers(x: np.ndarray, weight: np.ndarray, out: np.ndarray, w: Windows, groups: int) -> None:

@@ -48,6 +48,21 @@ def operands(
     return x, weight, g
 
 
+@pytest.mark.parametrize("w", [*WINDOWS, Windows((6, 5), (4, 5), (3, 1), (1, 1), (0, 0), (1, 1))])
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize(("groups", "per_group"), [(1, 5), (2, 1), (1, 33), (3, 9), (2, 50)])
+def test_products_with_channels_in_the_lanes(
+    monkeypatch: pytest.MonkeyPatch, w: Windows, dtype: str, groups: int, per_group: int
+) -> None:
+    monkeypatch.setattr(conv_arrays, "_few_places", lambda *given: True)
+    x, weight, _ = operands(w, groups, per_group, dtype)
+    bias = RANDOM.standard_normal(len(weight)).astype(dtype)
+    expected = reference(x.astype("d"), weight.astype("d"), w) + bias.reshape(-1, *[1] * len(w.size))
+    np.testing.assert_allclose(
+        conv_arrays.forward(x, weight, bias, w, groups), expected, atol=2e-5 if dtype == "f" else 1e-12
+    )
+
+
 @pytest.mark.parametrize("w", WINDOWS)
 @pytest.mark.parametrize("dtype", ["f", "d"])
 @pytest.mark.parametrize("height", sorted(kernels.tile.PRODUCTS))
@@ -82,6 +97,37 @@ def test_sums_over_lines(
         np.testing.assert_allclose(
             made[place], expected, rtol=1e-4 if dtype == "f" else 1e-10, atol=1e-4 if dtype == "f" else 1e-10
         )
+
+
+def test_channels_in_the_lanes_in_plain_python() -> None:
+    """The kernels' own text with the twins of the vector code, against the compiled kernels."""
+    w = Windows((5, 6), (4, 5), (2, 2), (1, 1), (0, 0), (1, 1))
+    x, weight, _ = operands(w, 2, 19, "f")
+    p = conv_arrays.plan(w)
+    lane, n, groups, count = kernels.tile.lanes(4), 8, 2, p.places
+    vectors = -(-19 // lane)
+    scope = dict(vars(kernels.conv_lanes))
+    scope |= {name: getattr(kernels.gemm_tile, f"_{name}_twin") for name in ("pack", "unpack", "window_tile")}
+
+    def plain(kernel: Any) -> Any:
+        return type(kernel.fn)(kernel.fn.__code__, scope)
+
+    packed, again = np.full((2, groups * vectors * n * lane), np.nan, "f")
+    for pack, out in ((kernels.conv_lanes.pack_lanes, packed), (plain(kernels.conv_lanes.pack_lanes), again)):
+        pack(weight.reshape(-1), out, 19, n, lane, 0, groups * vectors)
+    assert np.array_equal(packed, again)
+    places, shifts = p.each_place(3, 4 * p.plane), p.shifts(2)
+    made, plainly = np.full((2, 3 * 38 * count), np.nan, "f")
+    for run, out in (
+        (kernels.conv_lanes.correlate_lanes, made), (plain(kernels.conv_lanes.correlate_lanes), plainly)
+    ):  # fmt: skip
+        bias = np.zeros(groups * vectors * lane, "f")
+        scratch = np.empty(2 * lane * lane * kernels.gemm_tile.WINDOW_WIDTH, "f")
+        tables = (scratch, places, shifts)
+        sizes = (n, groups, 19, count, 3 * count, 2 * p.plane, 2, lane)
+        run(x.reshape(-1), packed, bias, out, *tables, *sizes, 0, 2)
+    np.testing.assert_allclose(plainly, made, atol=1e-5)
+    np.testing.assert_allclose(made.reshape(3, 38, 4, 5), reference(x, weight, w), atol=1e-5)
 
 
 def twins(monkeypatch: pytest.MonkeyPatch, name: str, table: dict[int, int], make: Any) -> None:
