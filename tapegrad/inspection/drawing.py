@@ -40,7 +40,7 @@ STYLE = """\
 .tg .output rect{fill:var(--out);stroke:var(--outline);stroke-width:2.4}
 .tg .retained rect{fill:var(--keep);stroke:var(--keepline);stroke-width:2}
 .tg .truncated rect{fill:var(--gone);stroke:var(--goneline);stroke-dasharray:5 3}.tg .truncated text{fill:var(--goneink)}
-.tg .cut rect{fill:var(--gone);stroke:var(--cut);stroke-dasharray:5 3}
+.tg .outside rect{fill:var(--gone);stroke:var(--goneline);stroke-dasharray:5 3}.tg .cut rect{fill:var(--gone);stroke:var(--cut);stroke-dasharray:5 3}
 .tg path{fill:none;stroke:var(--line);stroke-width:1.3}.tg .tip{fill:var(--line);stroke:none}
 .tg .cutline path{stroke:var(--cut);stroke-dasharray:6 4}.tg .cutline .tip{fill:var(--cut)}.tg .cutline text{fill:var(--cut);font-weight:700}
 .tg .back path{stroke-dasharray:2 3}
@@ -243,7 +243,7 @@ def dot(entries: Sequence[Entry], names: Names, root: Any, fold: int) -> str:
     """The graph for Graphviz."""
     graph = graph_of(entries, names, root, fold)
     colours = {
-        "leaf": "#dff3e3", "parameter": "#dbeafe", "const": "#ffffff", "op": "#eef2f7", "group": "#eef2f7", "cut": "#ececec",
+        "leaf": "#dff3e3", "parameter": "#dbeafe", "const": "#ffffff", "op": "#eef2f7", "group": "#eef2f7", "cut": "#ececec", "outside": "#ececec",
     }  # fmt: skip
     lines = [
         "digraph tape {",

@@ -20,7 +20,7 @@ NEAR = 3  # layers; a leaf that is used farther away is drawn there again
 class Box:
     """A thing that is drawn as a box of text."""
 
-    kind: str  # "op", "group", "leaf", "parameter", "const" or "cut" (an entry outside, from which something was detached)
+    kind: str  # "op", "group", "leaf", "parameter", "const"; of an entry outside the listing "outside" or, behind a cut, "cut"
     title: str
     lines: list[str]
     tip: str
@@ -156,7 +156,7 @@ class _Sources:
             return self._leaf(edge, entry), False
         if edge is not None:
             known = self.box_of(edge)
-            return (self._outside(edge, entry, "outside this listing") if known is None else known), False
+            return (self._outside(edge, entry, "outside") if known is None else known), False
         array = saved_input(entry, j)
         if array is None:
             return None, False
@@ -165,7 +165,7 @@ class _Sources:
             return self._leaf(origin, entry), True
         if origin is not None and origin is not entry and origin.position < entry.position:
             known = self.box_of(origin)
-            return (self._outside(origin, entry, "behind a cut") if known is None else known), True
+            return (self._outside(origin, entry, "cut") if known is None else known), True
         return self._const(array, entry), False
 
     def _box(self, key: Any, user: Entry, make: Callable[[], Box]) -> int:
@@ -207,13 +207,14 @@ class _Sources:
 
         return self._box((array.ctypes.data, array.shape), user, make)
 
-    def _outside(self, entry: Entry, user: Entry, why: str) -> int:
+    def _outside(self, entry: Entry, user: Entry, sort: str) -> int:
         def make() -> Box:
             name = self.names.result(entry)
+            why = "behind a cut" if sort == "cut" else "outside this listing"
             text = [name or kind(entry.shape, entry.dtype), why]
             tip = f"{entry.op.name} #{entry.position}, recorded at {_place(entry.site)}\n{why}"
             return Box(
-                "cut", entry.op.name, text, tip, entry.position, state(entry), False, f"#{entry.position}"
+                sort, entry.op.name, text, tip, entry.position, state(entry), False, f"#{entry.position}"
             )
 
         return self._box(id(entry), user, make)

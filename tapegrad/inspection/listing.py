@@ -83,11 +83,12 @@ class Tape(Sequence[Entry]):
         "file.py:12: text"), saving at least ``nbytes``, in a state ("live", "retained" or "truncated")."""
         if state is not None and state not in STATES:
             raise ValueError(f"filter(state={state!r}): choose one of {', '.join(map(repr, STATES))}")
+        site = {} if line is None else sites(self._entries)
         return self._part(
             e
             for e in self._entries
             if (op is None or e.op.name == op)
-            and (line is None or line in e.site)
+            and (line is None or line in site[e])
             and (module is None or self._inside(e, module))
             and (state is None or state_of(e) == state)
             and (not nbytes or saved_bytes([e]) >= nbytes)

@@ -213,6 +213,15 @@ def test_hooks_and_kept_gradients_are_told() -> None:
     assert boxes == {b.title: b.lines for b in loss.tape().draw().graph.boxes}
 
 
+def test_a_part_of_a_listing_shows_where_it_goes_on() -> None:
+    x = _leaf(3)
+    y = x.exp()
+    picture = (y * 2).sum().tape().filter(op="mul").draw()
+    assert [(b.kind, b.title) for b in picture.graph.boxes] == [("op", "mul"), ("outside", "exp")]
+    assert not [a for a in picture.graph.arrows if a.cut]
+    assert 'class="box outside"' in picture.svg
+
+
 def test_norms_stand_on_the_arrows() -> None:
     w = tg.tensor([3.0, 4.0], requires_grad=True)
     loss = (w * w).sum()

@@ -329,6 +329,18 @@ def test_asking_keeps_nothing_alive() -> None:
         gc.enable()
 
 
+def test_a_part_of_a_listing_holds_only_its_part() -> None:
+    x = tg.ones(3, requires_grad=True)
+    y, z = x.exp(), x.sin()
+    gone = weakref.ref(z.grad_fn)
+    part = tg.live_tape().filter(op="exp")
+    del z
+    gc.collect()
+    assert gone() is None
+    assert "y" in part.draw().svg
+    del y
+
+
 def test_variables_taken_with_locals_stay() -> None:
     value = 3
     mine = locals()
