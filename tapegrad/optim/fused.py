@@ -94,7 +94,7 @@ class FusedOptimizer(Optimizer):
             arrays += [param._array, grad._array]
             if entries:
                 state = states[param]
-                if not state:
+                if entries[0] not in state:
                     self._start(state, param, group)
                 arrays += [state[name]._array for name in entries]
         if chosen:

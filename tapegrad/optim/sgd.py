@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tensor import Tensor
 from .fused import FusedOptimizer, Rule, like, not_negative, number, one_element
 
 
@@ -48,6 +49,15 @@ class SGD(FusedOptimizer):
             },
         )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for own in self.state.values():
+            if own.get("momentum_buffer", self) is None:  # so PyTorch may say that there is none yet
+                del own["momentum_buffer"]
+
+    def _start(self, state: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        state["momentum_buffer"] = like(param)
+
     def _update(self, group: dict[str, Any], mark: tuple[str, Any]) -> None:
         params, momentum = group["params"], group["momentum"]
         numbers = [number(group["lr"]), number(group["weight_decay"]), -1.0 if group["maximize"] else 1.0]
@@ -55,12 +65,10 @@ class SGD(FusedOptimizer):
             self._step(params, group, mark, Rule("sgd", (), lambda count, state: numbers, counted=False))
             return
         numbers += [momentum, 1 - group["dampening"], float(group["nesterov"])]
-        first = []
-        for param in params:
-            if param._grad is not None and self.state[param].get("momentum_buffer") is None:
-                self.state[param]["momentum_buffer"] = like(param)
-                first.append(param)
-        known = [p for p in params if not any(p is q for q in first)] if first else params
-        for chosen, flag in ((first, 1), (known, 0)):
+        first: list[Tensor] = []
+        if group["dampening"]:  # the first gradient is taken whole; else a buffer of zeros comes to the same
+            first = [p for p in params if p._grad is not None and "momentum_buffer" not in self.state[p]]
+        chosen = set(first)
+        for some, flag in ((first, 1), ([p for p in params if p not in chosen] if first else params, 0)):
             rule = Rule("sgd_momentum", ("momentum_buffer",), lambda *_: numbers, (flag,), counted=False)
-            self._step(chosen, group, mark, rule)
+            self._step(some, group, mark, rule)

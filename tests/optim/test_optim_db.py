@@ -45,6 +45,11 @@ CASES = [
 ]
 
 
+# Every optimizer with its first options; the others on request.
+FIRST = [case for j, case in enumerate(CASES) if j == 0 or case.values[0] is not CASES[j - 1].values[0]]
+REST = [pytest.param(*case.values, id=case.id, marks=pytest.mark.slow) for case in CASES if case not in FIRST]
+
+
 def mine_of(value):
     if isinstance(value, torch.Tensor):
         return tg.tensor(value.numpy().copy())
@@ -133,7 +138,7 @@ def test_trajectory_and_state(info, options):
                 torch.testing.assert_close(a, b, rtol=max(rtol, 1e-6), atol=max(atol, 1e-9))
 
 
-@pytest.mark.parametrize(("info", "options"), CASES)
+@pytest.mark.parametrize(("info", "options"), FIRST + REST)
 def test_state_goes_to_pytorch_and_back(info, options):
     """A run that is begun by one library and finished by the other is that of either."""
     rtol, atol = ROUGH.get(info.optim_cls.__name__, (1e-9, 1e-12))

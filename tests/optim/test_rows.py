@@ -143,3 +143,16 @@ def test_old_counts_that_are_numbers():
     w.grad = tg.ones(2)
     opt.step()
     assert opt.state[w]["step"].item() == 4
+
+
+def test_a_momentum_that_is_not_there_yet():
+    w = tg.ones(2, requires_grad=True)
+    opt = tg.optim.SGD([w], lr=0.5, momentum=0.9)
+    groups = opt.state_dict()["param_groups"]
+    opt.load_state_dict({"state": {0: {"momentum_buffer": None}}, "param_groups": groups})
+    opt.state[w]["note"] = "of the user"
+    w.grad = tg.ones(2)
+    opt.step()
+    assert opt.state[w]["momentum_buffer"].tolist() == [1.0, 1.0]
+    assert opt.state[w]["note"] == "of the user"
+    assert w.tolist() == [0.5, 0.5]
