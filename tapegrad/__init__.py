@@ -4,7 +4,6 @@
 """
 
 # Switches and questions about what is not there.
-from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
@@ -106,6 +105,7 @@ from .modes import is_grad_enabled as is_grad_enabled
 from .modes import is_inference_mode_enabled as is_inference_mode_enabled
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
+from .native import compile as compile
 from .nn.summary import summary as summary
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.

@@ -60,3 +60,5 @@ grain: int = _whole("TAPEGRAD_GRAIN", 131_072, 1)
 pool_bytes: int = _whole("TAPEGRAD_POOL_MB", min(2048, _memory() >> 23), 0) << 20
 record_lines: bool = os.environ.get("TAPEGRAD_LINES", "1") != "0"
 record_modules: bool = os.environ.get("TAPEGRAD_MODULES", "0") != "0"
+# Without it, compiled functions run eagerly: for finding out whether compiling is to blame for something.
+compiling: bool = os.environ.get("TAPEGRAD_COMPILE", "1") != "0"

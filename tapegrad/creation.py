@@ -10,6 +10,7 @@ import numpy as np
 from . import dtypes
 from .device import check_device
 from .formats import check_format
+from .kernels.recording import active, now
 from .ops import interop
 from .ops.dims import shape_args
 from .ops.numbers import is_number
@@ -19,6 +20,8 @@ from .tensor import Tensor
 
 def _finish(array: np.ndarray, requires_grad: bool, out: Any = None) -> Tensor:
     """A tensor over the array, or ``out`` with the array's shape and values."""
+    if active and array.flags.owndata and (recorder := now()) is not None:
+        recorder.constant(array)
     made: Tensor = Tensor._make(array) if out is None else out
     if out is not None:
         if out._array.shape != array.shape:

@@ -23,7 +23,9 @@ import numpy as np
 
 from . import buffers, config, dtypes, kernels, tape
 from .derive import Expr, derived_rules
+from .kernels.arrays import cast, copy, duplicate
 from .kernels.formula import Emitter, Scalar
+from .kernels.recording import active, now
 from .modes import modes
 from .op import KernelOp, Op, Packed, Rule, check_inplace, rebase
 from .replay import Algebra, Short
@@ -31,6 +33,10 @@ from .tape import Entry, Value
 
 _empty = buffers.empty
 _new = object.__new__
+
+
+# Variants whose kernels the short way knows.
+learned: set[Variant] = set()
 
 
 class Variant:
@@ -235,13 +241,12 @@ def run_loop(
     half = [a.dtype.char == "e" for a in (*arrays, *outs)]
     if True in half or compute.char == "e":
         compute = np.dtype("f") if compute.char == "e" else compute
-        arrays = [a.astype("f") if a.dtype.char == "e" else a for a in arrays]
+        arrays = [cast(a, np.float32) if a.dtype.char == "e" else a for a in arrays]
         wide = [np.empty(o.shape, "f") if o.dtype.char == "e" else o for o in outs]
         run_loop(loop, compute, arrays, wide, shape, numbers)
         for o, w in zip(outs, wide, strict=True):
             if o is not w:
-                with np.errstate(over="ignore"):  # too large for float16 is infinity, as in PyTorch
-                    o[...] = w
+                copy(o, w)  # too large for float16 is infinity, as in PyTorch
         return
     loop.run(
         compute.char,
@@ -335,7 +340,9 @@ class Elementwise(Op):
         variant = self.variant(pattern)
         numbers = [v for v in values if not isinstance(v, Value)] + [params[n] for n in self.params]
         if target is not None and any(np.may_share_memory(target, a) for a in arrays):
-            arrays = [a.copy() if np.may_share_memory(target, a) else a for a in arrays]
+            arrays = [duplicate(a) if np.may_share_memory(target, a) else a for a in arrays]
+        if target is not None and active and (recorder := now()) is not None:
+            recorder.touch(target)
         run_loop(variant.forward(), compute.numpy, arrays, [made], shape, numbers)
         same = all(a.dtype is compute.numpy for a in arrays) and made.dtype is result.numpy
         if same and (result is compute or self.kind == "compare") and compute.char != "e" and not self.params:
@@ -348,8 +355,9 @@ class Elementwise(Op):
     def _learn(self, variant: Variant, char: str, out: str, arrays: int) -> None:
         """Give the fast path its kernel once the general path has shown that the types agree."""
         # A number reaches the kernel as a float, so only floating tensors may meet numbers on the short way.
-        if char not in variant.flat and (char in "fd" or not variant.numbers):
+        if char not in variant.flat and (char in "fd" or not variant.numbers) and not active:
             variant.flat[char] = variant.forward().flat(char, char * arrays + out)
+            learned.add(variant)
 
     def _finish(self, values: list[Any], made: np.ndarray, params: dict[str, Any]) -> Any:
         cls = next(v for v in values if isinstance(v, Value))
@@ -491,16 +499,18 @@ class Elementwise(Op):
         before = values
         if tracked:
             needs = tuple(isinstance(v, Value) and v._edge() is not None for v in values)
-            old = array.copy() if self.inputs[0] in self.save_list(needs) else array
-            same = x._make(old, x._node, x._index)  # the second x in x.mul_(x)
-            before = [x._make(old, *tape.before_write(x)), *[same if v is x else v for v in values[1:]]]
+            old = duplicate(array) if self.inputs[0] in self.save_list(needs) else array
+            before = [x._make(old, x._node, x._index), *values[1:]]
+            before = [before[0] if v is x else v for v in before]  # x.mul_(x)
         pattern = "".join(["a" if isinstance(v, Value) else "n" for v in values])
         numbers = [v for v in values if not isinstance(v, Value)] + [params[n] for n in self.params]
         # An operand in the same memory but at other places would be read after it was overwritten.
         arrays = [
             arrays[0],
-            *(a if a is array or not np.may_share_memory(a, array) else a.copy() for a in arrays[1:]),
+            *(a if a is array or not np.may_share_memory(a, array) else duplicate(a) for a in arrays[1:]),
         ]
+        if active and (recorder := now()) is not None:
+            recorder.touch(array)
         run_loop(self.variant(pattern).forward(), compute.numpy, arrays, [array], shape, numbers, (0,))
         x._bump(self.name + "_")
         if tracked:
@@ -522,7 +532,7 @@ class Elementwise(Op):
         if algebra.recorded:
             return super().vjp(entry, grads, needs, algebra)
         g = grads[0]
-        if type(entry.params) is Vjp:
+        if type(entry.params) is Vjp and not active:
             vjp = entry.params
             return (vjp if vjp.needs == needs else vjp.variant.vjp(tuple(needs))).short(entry, g)
         pattern = "".join(["a" if self._is_array(entry, j) else "n" for j in range(len(self.inputs))])

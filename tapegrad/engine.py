@@ -14,6 +14,8 @@ import numpy as np
 
 from . import buffers, config, kernels, locks
 from .elementwise import run_loop
+from .kernels.arrays import cast, duplicate
+from .kernels.recording import active, now
 from .ops.arithmetic import plus
 from .ops.reduce import summed
 from .ops.shape import stack
@@ -39,10 +41,11 @@ def _kernels(char: str) -> tuple[Any, Any]:
 def add_into(a: np.ndarray, b: np.ndarray) -> None:
     """a += b, in a's memory."""
     if a is b or np.may_share_memory(a, b):
-        b = b.copy()
+        b = duplicate(b)
     char = a.dtype.char
     if (
-        a.dtype is b.dtype
+        not active
+        and a.dtype is b.dtype
         and a.size < config.grain
         and char in "fd"
         and a.flags.c_contiguous
@@ -81,7 +84,8 @@ class Arrays:
         if a.shape != b.shape:
             raise RuntimeError(_two_sizes_text(a.shape, b.shape))
         if (
-            a.size < config.grain
+            not active
+            and a.size < config.grain
             and char in "fd"
             and a.dtype is b.dtype
             and a.flags.c_contiguous
@@ -105,7 +109,8 @@ class Arrays:
         if g.shape != shape:
             have = g.shape
             if (
-                len(have) == 2
+                not active
+                and len(have) == 2
                 and have[1:] == shape
                 and 0 < have[0] <= 64
                 and g.flags.c_contiguous
@@ -118,7 +123,7 @@ class Arrays:
             else:
                 dims = _broadcast_dims(have, shape)
                 g = summed.forward(g, dims=dims, shape=shape, dtype=g.dtype)
-        return g if g.dtype is dtype else g.astype(dtype, copy=False)
+        return g if g.dtype is dtype else cast(g, dtype)
 
     def wrap(self, g: np.ndarray) -> Any:
         return self.cls._make(g)
@@ -195,7 +200,7 @@ def _roots(tensors: list[Any], grads: list[Any], algebra: Algebra, name: str) ->
                 raise RuntimeError(
                     f"{name}: the gradient of a {array.dtype} tensor must be floating, got {g._array.dtype}"
                 )
-            g = t._make(g._array.astype(array.dtype)) if not algebra.recorded else g.to(array.dtype)  # type: ignore[attr-defined]
+            g = t._make(cast(g._array, array.dtype)) if not algebra.recorded else g.to(array.dtype)  # type: ignore[attr-defined]
         roots.append((edge, t._index if type(edge) is Entry else 0, algebra.unwrap(g)))
     return roots
 
@@ -238,6 +243,9 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
     """Add a cotangent to ``leaf.grad``: in place, unless it is being recorded."""
     with locks.shared:  # another thread may be adding to the same gradient
         have = leaf._grad
+        recorder = now() if active else None
+        if recorder is not None:
+            recorder.leaf(leaf)
         if algebra.recorded:
             leaf._grad = g if have is None else plus(have, g)
             return
@@ -245,7 +253,10 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
         if g.shape != shape or (have is not None and have._array.shape != shape):
             raise RuntimeError(_two_sizes_text(shape, g.shape if g.shape != shape else have._array.shape))
         if g.dtype is not dtype:
-            g = g.astype(dtype, copy=False)
+            g = cast(g, dtype)
+        if have is None and recorder is not None:
+            leaf._grad = leaf._make(duplicate(g))
+            return
         if have is None:
             # Kept as it is only if nobody else holds it: the two references are this function's
             # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
@@ -260,10 +271,18 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
             return
         array = have._array
         if array.flags.writeable:
+            if recorder is not None:
+                recorder.touch(array)
+                recorder.bumped(have._version)
             add_into(array, g)
             have._version[0] += 1
         else:
             leaf._grad = leaf._make(array + g)
+
+
+def _run_post_hooks(leaf: Any) -> None:
+    for hook in list(leaf._extra.post_hooks.values()):
+        hook(leaf)
 
 
 def _deliverer(algebra: Algebra, collect: dict[Any, Any] | None) -> Any:
@@ -276,8 +295,10 @@ def _deliverer(algebra: Algebra, collect: dict[Any, Any] | None) -> Any:
             return
         accumulate(leaf, g, algebra)
         if extra is not None and extra.post_hooks:
-            for hook in list(extra.post_hooks.values()):
-                hook(leaf)
+            if active and (recorder := now()) is not None:
+                recorder.look(leaf._grad._array, lambda: _run_post_hooks(leaf))
+            else:
+                _run_post_hooks(leaf)
 
     return deliver
 

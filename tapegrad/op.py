@@ -24,9 +24,12 @@ from typing import Any
 import numpy as np
 
 from . import tape
+from .kernels import recording
+from .kernels.arrays import copy, duplicate
+from .kernels.recording import active
 from .modes import modes, set_grad
 from .replay import Algebra
-from .tape import LEAF, Entry, Truncated, Value, View, before_write, record
+from .tape import LEAF, Entry, Truncated, Value, View, record
 
 
 class Rule:
@@ -344,10 +347,11 @@ class KernelOp(Op):
     With residuals the function returns ``(out, residual, ...)`` in the order of their definition.
     """
 
+    # Whether the forward function is made of kernels and of kernels/arrays.py alone, apart from what depends on shapes and
+    # parameters only. A recorded step then runs its kernels; else it calls the function.
+    native = False
     # Optional: writes the result over the first array, for ops that change only a part of it.
     update: Callable[..., None] | None = None
-    # Whether it gives one number everywhere, which may be written to one place several times.
-    uniform = False
 
     def __init__(
         self,
@@ -357,7 +361,9 @@ class KernelOp(Op):
         residuals: dict[str, Callable[..., Any]],
         node_name: str | None,
         name: str | None,
+        native: bool = False,
     ) -> None:
+        self.native = native
         inputs, params, self.variadic = _parameters(forward)
         self.forward = forward
         self.__doc__ = forward.__doc__
@@ -385,7 +391,7 @@ class KernelOp(Op):
                 arrays.append(x._array)
             else:
                 arrays.append(x)
-        result = self.forward(*arrays, **params)
+        result = self.forward(*arrays, **params) if not active else recording.forward(self, arrays, params)
         outs, extras = self._split(result)
         make = first[0]._make
         made = [make(o) for o in outs]
@@ -471,10 +477,14 @@ def kernel_op(
     residuals: dict[str, Callable[..., Any]] | None = None,
     node_name: str | None = None,
     name: str | None = None,
+    native: bool = False,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], KernelOp]:
-    """Make an op of a function over arrays; one rule per input, or one for ``all`` of them."""
-    return lambda forward: KernelOp(forward, rules, outputs, residuals or {}, node_name, name)
+    """Make an op of a function over arrays; one rule per input, or one for ``all`` of them.
+
+    ``native`` says that the function is made of kernels alone, see :attr:`KernelOp.native`.
+    """
+    return lambda forward: KernelOp(forward, rules, outputs, residuals or {}, node_name, name, native)
 
 
 class ViewOp(Op):
@@ -577,12 +587,11 @@ def view_op(
 # -- in place -------------------------------------------------------------------------------------
 
 
-def check_inplace(x: Value, name: str, repeated: bool = False) -> None:
-    """Raise if ``x`` must not be changed in place, nor twice at one place unless ``repeated``."""
+def check_inplace(x: Value, name: str) -> None:
+    """Raise if ``x`` must not be changed in place."""
     array = x._array
     if (
         0 in array.strides
-        and not repeated
         and array.size
         and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
     ):
@@ -641,32 +650,36 @@ def rebase(x: Value, entry: Entry, write: KernelOp, index: int = 0) -> None:
 
 def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params: Any) -> Any:
     """Run an op with its result written over its first input, recorded if need be."""
-    check_inplace(x, op.name + "_", repeated=op.uniform and not any(isinstance(v, Value) for v in values))
+    check_inplace(x, op.name + "_")
     arrays = [v._array if isinstance(v, Value) else v for v in values]
     tracked = modes.grad and any(isinstance(v, Value) and v._source() is not None for v in (x, *values))
     tracked = tracked and x._array.dtype.kind == "f"
     needs = tuple(isinstance(v, Value) and v._edge() is not None for v in (x, *values)) if tracked else ()
     old = x._array
     if tracked and op.inputs[0] in op.save_list(needs):
-        old = x._array.copy()  # a rule needs what is about to be overwritten
+        old = duplicate(x._array)  # a rule needs what is about to be overwritten
     outs: Sequence[np.ndarray] = ()
     extras: dict[str, Any] = {}
-    if op.update is None:
-        outs, extras = op._split(op.forward(x._array, *arrays, **params))
+    recorder = recording.now()
+    update = op.update if recorder is None else None
+    if update is None:
+        if recorder is not None:
+            recorder.touch(x._array)
+        outs, extras = op._split(recording.forward(op, (x._array, *arrays), params))
     entry = None
     if tracked:
-        before = x._make(old, *before_write(x))
+        before = x._make(old, x._node, x._index)
         if x._edge() is x:
             before = x
         entry = op.record((before, *values), [x._array], params, extras)
-    if op.update is None:
-        np.copyto(x._array, outs[0], casting="unsafe")
+    if update is None:
+        copy(x._array, outs[0])
     else:
         # An operand in the same memory would be read after it was overwritten.
         arrays = [
             a.copy() if isinstance(a, np.ndarray) and np.may_share_memory(a, x._array) else a for a in arrays
         ]
-        op.update(x._array, *arrays, **params)
+        update(x._array, *arrays, **params)
     x._bump(op.name + "_")
     if entry is not None:
         op._stamp_outputs(entry, [x])

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .kernels.recording import active, hosted
 from .modes import modes, set_grad
 from .tape import Entry, Truncated, Value, describe_site, saved_arrays, site
 
@@ -72,7 +73,7 @@ def replay(
     if retain:
         for entry in order:
             entry.held = where
-    short = not algebra.recorded and wanted is None and modes.anomaly is None
+    short = not algebra.recorded and wanted is None and modes.anomaly is None and not active
     grad_before = modes.grad
     set_grad(algebra.recorded)
     totals, sums, add, total_of = pending.totals, pending.sums, pending.add, algebra.add
@@ -290,6 +291,25 @@ def _fitted(entry: Entry, results: Sequence[Any], needs: tuple[bool, ...], algeb
 
 def run_hooks(hooks: Any, g: Any, algebra: Algebra) -> Any:
     """A cotangent after the tensor hooks in ``hooks``, each of which may replace it."""
+    if active and not algebra.recorded:
+        return _hooked(g, _Kept(hooks, algebra))
+    return _run_hooks(hooks, g, algebra)
+
+
+class _Kept:
+    """Hooks as they are when they are called, for a recorded step that calls them again."""
+
+    def __init__(self, hooks: Any, algebra: Algebra) -> None:
+        self.hooks = hooks
+        self.algebra = algebra
+
+
+@hosted
+def _hooked(g: np.ndarray, kept: _Kept) -> np.ndarray:
+    return np.array(_run_hooks(kept.hooks, g, kept.algebra))
+
+
+def _run_hooks(hooks: Any, g: Any, algebra: Algebra) -> Any:
     value = algebra.wrap(g)
     for hook in list(hooks.values()):
         result = hook(value)

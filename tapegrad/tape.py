@@ -23,6 +23,7 @@ import numpy as np
 
 from . import config, dtypes, sources
 from .hooks import RemovableHandle
+from .kernels.recording import active, changed, now
 from .modes import hooked, modes
 from .sites import _ours as _ours
 from .sites import _user_frame as _user_frame
@@ -119,6 +120,7 @@ class Value:
     def _set_array(self, array: np.ndarray) -> None:
         """Put another array in this tensor's place."""
         array = np.asarray(array)
+        changed(self._array)
         self._array = array
         self._char = array.dtype.char if array.flags.c_contiguous else ""
 
@@ -148,44 +150,24 @@ class Value:
         version = self._version
         version[0] += 1
         version[1] = (op, site())
+        if active and (recorder := now()) is not None:
+            recorder.bumped(version)
 
 
 def _rederive(value: Value, view: View) -> None:
     """Give a view its history anew after its base was changed in place."""
-    node = view.base._node
-    if node is not None and value._node is not LEAF:
-        value._move(_derived(view), 0)
-    view.seen = node
-
-
-def _derived(view: View) -> Any:
-    """The entries of a view's operations anew, from where its base stands now; the last of them."""
     base = view.base
-    edge, index, array = base._edge(), base._index, base._array
-    for op, params in view.steps:
-        saved = op.static_saves(array)
-        array = op.forward(array, **params)
-        entry = record(op, (edge,), (index,), saved, (), params, ((array.shape, array.dtype),))
-        edge, index = entry, 0
-    return edge
-
-
-def before_write(value: Value) -> tuple[Any, int]:
-    """Node and output of a value that is about to be changed in place, as the change's entry shall see them.
-
-    Hooks stay with the node that they were registered on. A change through a view goes on from the base's history, so
-    that it leaves out the nodes of the view that have hooks: those see only what was made from the view before.
-    """
-    view, node = value._view, value._node
-    if view is not None and type(node) is Entry:
-        entry = node
-        for _ in view.steps:
-            if entry.extra is not None:
-                return _derived(view), 0
-            entry = entry.edges[0]
-            if type(entry) is not Entry:
-                break
-    return node, value._index
+    node, index = base._node, base._index
+    if node is not None and value._node is not LEAF:
+        edge = base if node is LEAF else node
+        array = base._array
+        for op, params in view.steps:
+            saved = op.static_saves(array)
+            array = op.forward(array, **params)
+            entry = record(op, (edge,), (index,), saved, (), params, ((array.shape, array.dtype),))
+            edge, index = entry, 0
+        value._move(edge, 0)
+    view.seen = node
 
 
 class Entry:

@@ -23,6 +23,8 @@ from .device import device as Device
 from .formats import check_format
 from .hooks import RemovableHandle
 from .inspection import Tape, tape_of, tensor_html
+from .kernels.arrays import duplicate
+from .kernels.recording import active, changed, now, refuse
 from .ops import convert, interop
 from .ops.activation import ActivationMethods
 from .ops.arithmetic import ArithmeticMethods
@@ -150,8 +152,10 @@ class Tensor(
                         f"only Tensors of floating point dtype can require gradients, this one has {self.dtype}; convert with .float() first"
                     )
                 self._node = LEAF
+                changed(self._array)
         elif node is LEAF:
             self._node = None
+            changed(self._array)
         elif node is not None:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -191,6 +195,8 @@ class Tensor(
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        if active and (recorder := now()) is not None:
+            recorder.cleared(self) if value is None else recorder.refuse("assigning .grad")
         if value is not None:
             if not isinstance(value, Value):
                 raise TypeError(
@@ -504,6 +510,7 @@ class Tensor(
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
+        refuse("numpy()")
         return self._array.view()  # an array object of its own: its shape and dtype can be assigned to
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -512,6 +519,7 @@ class Tensor(
                 "Can't convert a Tensor that requires grad to a NumPy array, since operations on it would not be recorded. "
                 "Use tensor.detach() first, or the functions of tapegrad."
             )
+        refuse("conversion to a NumPy array")
         return np.array(self._array.view(), dtype=dtype, copy=copy)
 
     __array_priority__ = 1000
@@ -522,6 +530,7 @@ class Tensor(
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        refuse("__dlpack__()")
         return self._array.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> Any:
@@ -531,10 +540,12 @@ class Tensor(
         """The value of a one-element tensor as a Python number."""
         if self._array.size != 1:
             raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
+        refuse("reading the value of a tensor")
         return self._array.item()
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
+        refuse("tolist()")
         return self._array.tolist()
 
     def __bool__(self) -> Any:
@@ -544,6 +555,7 @@ class Tensor(
             raise RuntimeError(
                 "Boolean value of Tensor with more than one value is ambiguous; use .any(), .all() or .item()"
             )
+        refuse("a decision by the value of a tensor (if, while, and, or, not)")
         return self._array.item() != 0
 
     def __float__(self) -> Any:
@@ -596,7 +608,7 @@ class Tensor(
                 f"copy_: The size of tensor a {list(self._array.shape)} must match the size of tensor b {list(src._array.shape)}"
             ) from None
         if np.may_share_memory(src._array, self._array):
-            src = self._make(src._array.copy()) if src._edge() is None else src.clone()  # type: ignore[attr-defined]
+            src = self._make(duplicate(src._array)) if src._edge() is None else src.clone()  # type: ignore[attr-defined]
         return kernel_inplace(convert.copied_into, self, src)
 
     def fill_(self, value: Any) -> Any:

@@ -29,7 +29,7 @@ def class_places(g, target, weight, out, n, inner, ignore, weighted, start, stop
     """out[o, t, j] = -weight[t] * g[o, j] for t = target[o, j]; other elements are left as they are"""
     for r in range(start, stop):
         t = target[r]
-        if t == ignore:
+        if t == ignore or t < 0 or t >= n:  # out of range: the forward kernel has noted it
             continue
         o = r // inner
         value = -g[r]
@@ -47,13 +47,13 @@ def class_weights(target, weight, out, n, ignore, weighted, start, stop):
 
 
 @kernel
-def class_totals(loss, target, weight, totals, ignore, weighted, start, stop):
-    """totals = (sum of loss[r], sum of weight[target[r]] over the targets that are not ignored)"""
-    total, count = 0.0, 0.0
+def class_totals(loss, target, weight, count, out, classes, ignore, weighted, mean, start, stop):
+    """count = sum of weight[target[r]] over the targets that are not ignored; out = sum of loss[r] (/ count)"""
+    total, weights = 0.0, 0.0
     for r in range(start, stop):
         total += loss[r]
         t = target[r]
-        if t != ignore:
-            count += weight[t] if weighted else 1.0
-    totals[0] = total
-    totals[1] = count
+        if t != ignore and (not weighted or (t >= 0 and t < classes)):
+            weights += weight[t] if weighted else 1.0
+    count[0] = weights
+    out[0] = total / weights if mean else total  # no target that counts: 0 / 0

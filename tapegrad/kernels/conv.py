@@ -104,7 +104,7 @@ def _correlate(height, width):
                         )  # fmt: skip
 
     correlate.__name__ = f"correlate{height}"
-    return kernel(correlate)
+    return kernel(correlate, writes=("out",))
 
 
 # By the number of rows of a tile.
@@ -159,7 +159,7 @@ def _contract(height, width):
                 )  # fmt: skip
 
     contract.__name__ = f"contract{height}"
-    return kernel(contract)
+    return kernel(contract, writes=("out",))
 
 
 # By the number of rows of a tile.

@@ -16,8 +16,10 @@ import numpy as np
 
 from .. import buffers, config
 from . import launch
+from .arrays import copy
 from .gemm_tile import HEIGHT, PARTIAL, WIDTH, pack, tile
 from .jit import kernel
+from .recording import active
 from .tile import lanes
 
 # What the table says, in this order: sizes; strides of rows and columns; whether there is a D; the size of the inner
@@ -30,7 +32,7 @@ from .tile import lanes
 ) = range(28)  # fmt: skip
 
 
-@kernel
+@kernel(writes=("c", "scratch"))
 def gemm(a, b, c, d, scratch, table, start, stop):
     """c = a @ b, or c = d + a @ b; ``table`` comes from :func:`plan`, and the range counts its units"""
     m, n, k = table[M], table[N], table[K]
@@ -269,11 +271,12 @@ def product(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.n
         lead = shape[:-2]
         a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))
         for at in np.ndindex(lead[:-2]):
-            out[at] = product(a[at], b[at], row)
+            copy(out[at], product(a[at], b[at], row))
         return out
     table, count, room = found
-    args = (a, b, out, out if row is None else row, scratch(room, char), table)
-    if work >= config.grain:
+    own = scratch(room, char) if not active else np.empty(room, dtype)
+    args = (a, b, out, out if row is None else row, own, table)
+    if work >= config.grain or active:
         launch.start(gemm, args, count, work)
     elif count:
         entry = _entries.get(char)

@@ -28,6 +28,7 @@ from numba.extending import NativeValue, unbox
 
 from .. import locks
 from . import cache
+from .recording import Live, active, here
 
 # contract lets a*b+c become one fused instruction. arcp would make division inexact, nsz would
 # lose the sign of zero, and nnan and ninf would break the propagation of NaN and infinity.
@@ -68,11 +69,20 @@ def device(fn: Callable[..., Any]) -> Callable[..., Any]:
 class Kernel:
     """A function over data pointers and numbers, compiled once per combination of dtypes.
 
-    ``label`` names the function for good: its module and name, or its name and a hash of its text.
+    ``label`` names the function for good: its module and name, or its name and a hash of its text. ``writes``
+    names the arrays that it writes, where its text does not show it (see access.py).
     """
 
-    def __init__(self, fn: Callable[..., None], label: str, generated: bool = False, **flags: Any) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., None],
+        label: str,
+        generated: bool = False,
+        writes: tuple[str, ...] | None = None,
+        **flags: Any,
+    ) -> None:
         self.fn = fn
+        self.writes = writes
         self.label = label
         self.generated = generated
         self.__doc__ = fn.__doc__
@@ -82,6 +92,9 @@ class Kernel:
 
     def __call__(self, *args: Any) -> None:
         chars = signature(args)
+        if active and here.recorder is not None:
+            *given, start, stop = args
+            here.recorder.call(self, chars, given, start, stop, 0)
         (self.entries.get(chars) or self.entry(chars))(*args)
 
     def entry(self, chars: tuple[str, ...]) -> Callable[..., None]:
@@ -118,12 +131,18 @@ class Kernel:
 
 def signature(args: tuple[Any, ...]) -> tuple[str, ...]:
     """dtype characters of arrays, "int" and "float" of numbers."""
-    return tuple([a.dtype.char if type(a) is np.ndarray else type(a).__name__ for a in args])
+    return tuple([a.dtype.char if type(a) is np.ndarray else _KINDS[type(a)] for a in args])
 
 
-def kernel(fn: Callable[..., None]) -> Kernel:
-    """Mark ``fn(arrays..., numbers..., start, stop)`` as a kernel."""
-    return Kernel(fn, f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}")
+# Anything else than a number or an array would be read as one, and crash.
+_KINDS = {int: "int", float: "float", Live: "int"}
+
+
+def kernel(fn: Any = None, *, writes: tuple[str, ...] | None = None) -> Any:
+    """Mark ``fn(arrays..., numbers..., start, stop)`` as a kernel; ``writes``: see :class:`Kernel`."""
+    if fn is None:
+        return lambda fn: kernel(fn, writes=writes)
+    return Kernel(fn, f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}", writes=writes)
 
 
 # numba never frees machine code: one kernel per text, however often the text is emitted.

@@ -26,6 +26,7 @@ from numba.extending import intrinsic
 
 from .. import config
 from .jit import PLAIN, Kernel, from_text, signature
+from .recording import active, here
 
 _region = threading.Lock()
 _home: int | None = None  # the process in which numba's threads live, once they were started
@@ -33,6 +34,8 @@ _home: int | None = None  # the process in which numba's threads live, once they
 
 def run(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count: int, work: int) -> None:
     """Run a kernel over ``range(count)``; ``work`` is its total size in elements."""
+    if active and here.recorder is not None:
+        here.recorder.call(kernel, chars, args, 0, count, work)
     large = work >= config.grain and count > 1
     if not (large and in_region(work, lambda parts: _parallel(kernel, chars, args, count, parts))):
         kernel.entry(chars)(*args, 0, count)
@@ -94,8 +97,25 @@ def _parallel(kernel: Kernel, chars: tuple[str, ...], args: Sequence[Any], count
     entry(kernel.address(chars), *args, count, min(parts, count))
 
 
+def launcher(kinds: str) -> tuple[int, str]:
+    """Address and kinds of arguments of the parallel loop over kernels of some kinds: kernel, arguments, count, parts."""
+    signature = ("int", *(_CHARS[k] for k in kinds), "int", "int")
+    made = _launch_kernel(tuple(kinds))
+    # Its last two numbers stand where those of a kernel do, so its kinds are those of all but two, and two more.
+    return made.address(signature), f"i{kinds}ii"
+
+
+_CHARS = {"p": "B", "i": "int", "f": "float"}
+
+
 @once
 def _launcher(kinds: tuple[str, ...]) -> Any:
+    made = _launch_kernel(kinds)
+    return made.entry(("int", *(_CHARS[k] for k in kinds), "int", "int"))
+
+
+@once
+def _launch_kernel(kinds: tuple[str, ...]) -> Kernel:
     """A parallel loop that calls a kernel by its address, for one kind of argument list."""
     names = [f"a{j}" for j in range(len(kinds))]
     given = [f"w{j}" if k == "p" else f"a{j}" for j, k in enumerate(kinds)]
@@ -105,9 +125,7 @@ def _launcher(kinds: tuple[str, ...]) -> Any:
     call = f"call(address, {_tuple(given)}, count * part // parts, count * (part + 1) // parts)"
     lines += ["    for part in prange(parts):", f"        {call}"]
     scope = {"as_integer": as_integer, "call": call_address, "prange": numba.prange}
-    made = from_text("launch", "\n".join(lines) + "\n", scope, parallel=True)
-    chars = {"p": "B", "i": "int", "f": "float"}
-    return made.entry(("int", *(chars[k] for k in kinds), "int", "int"))
+    return from_text("launch", "\n".join(lines) + "\n", scope, parallel=True)
 
 
 def _tuple(items: list[str]) -> str:

@@ -31,6 +31,7 @@ import numpy as np
 from . import launch
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
 from .jit import Kernel, from_text
+from .recording import active, here, paused
 
 
 def device_functions(names: Iterable[str]) -> dict[str, Any]:
@@ -125,6 +126,8 @@ class Loop:
         self.numbers = tuple(map(_free, numbers))
         self.outputs = outputs
         self.masks = frozenset(map(_free, masks))
+        self.parts: tuple[str, ...] = ()  # the formulas that one was made of
+        self.identity = False  # whether the formula hands its operand through
         self._kernels: dict[Any, tuple[Kernel, tuple[str, ...]]] = {}
 
     def kernel(self, compute: str, chars: str, layout: Layout) -> tuple[Kernel, tuple[str, ...]]:
@@ -137,20 +140,22 @@ class Loop:
             if calls:
                 namespace.update(device_functions(calls))
             made = from_text(self.name, text, namespace)
-            pointers = [c for j, c in enumerate(chars) if not self._aliased(j, layout)]
+            pointers = [c for j, c in enumerate(chars) if not self.aliased(j, layout)]
             number = "float" if compute in "fd" else "int"
             signature = (*pointers, *[number] * len(self.numbers))
-            if self._needs_dims(layout):
+            if self.needs_dims(layout):
                 signature += ("l",)
             found = self._kernels[key] = (made, (*signature, "int", "int"))
         return found
 
-    def _aliased(self, operand: int, layout: Layout) -> bool:
+    def aliased(self, operand: int, layout: Layout) -> bool:
+        """Whether an operand is an output that overwrites an input, and so is not given."""
         j = operand - len(self.arrays)
         return j >= 0 and layout.alias[j] >= 0
 
     @staticmethod
-    def _needs_dims(layout: Layout) -> bool:
+    def needs_dims(layout: Layout) -> bool:
+        """Whether the kernel takes sizes and strides."""
         return layout.rank > 1 or "s" in layout.inner
 
     def flat(self, compute: str, chars: str) -> Callable[..., None]:
@@ -182,13 +187,18 @@ class Loop:
                     f"kernel {self.name}: expected arrays of shape {outs[0].shape}, got {x!r:.80}"
                 )
         alias = alias or (-1,) * len(outs)
+        if active and here.recorder is not None:
+            here.recorder.map(self, compute, inputs, outs, numbers, alias)
+            with paused():
+                self.run(compute, inputs, outs, numbers, alias)
+            return
         made = plan(operands, alias)
         chars = "".join([x.dtype.char for x in operands])
         kernel, signature = self.kernel(compute, chars, made.layout)
-        given: list[Any] = [x for j, x in enumerate(operands) if not self._aliased(j, made.layout)]
+        given: list[Any] = [x for j, x in enumerate(operands) if not self.aliased(j, made.layout)]
         convert = float if compute in "fd" else int
         given += [convert(v) for v in numbers]
-        if self._needs_dims(made.layout):
+        if self.needs_dims(made.layout):
             given.append(made.dims)
         launch.run(kernel, signature, given, made.outer, made.size)
 
@@ -243,8 +253,8 @@ class Loop:
     def _function(
         self, names: list[str], layout: Layout, head: list[str], hoisted: list[str], body: list[str]
     ) -> str:
-        used = [n for j, n in enumerate(names) if not self._aliased(j, layout)]
-        dims = ["dims"] if self._needs_dims(layout) else []
+        used = [n for j, n in enumerate(names) if not self.aliased(j, layout)]
+        dims = ["dims"] if self.needs_dims(layout) else []
         args = ", ".join([*used, *self.numbers, *dims, "start", "stop"])
         lines = [f"def {self.name}({args}):", *("    " + h for h in head)]
         rank = layout.rank
@@ -252,7 +262,7 @@ class Loop:
             lines += [f"    n{d} = dims[{d}]" for d in range(1, rank)]
             for j, name in enumerate(names):
                 at = rank + j * rank
-                if self._aliased(j, layout):
+                if self.aliased(j, layout):
                     continue
                 lines += [f"    s{d}_{name} = dims[{at + d}]" for d in range(rank - 1)]
                 if layout.inner[j] == "s":
@@ -269,3 +279,12 @@ class Loop:
         lines.append(f"{pad}for i in range({'start, stop' if rank == 1 else f'n{rank - 1}'}):")
         lines += [pad + "    " + b for b in body]
         return "\n".join(lines) + "\n"
+
+
+# In the place of NumPy's own loops, so that they can be recorded: copies with conversion, filling, scaling, powers.
+COPY = Loop("copied", lambda x: x, ("x",))
+COPY.identity = True
+FILL = Loop("filled", lambda value: value, (), ("value",))
+SCALE = Loop("scaled", lambda x, factor: x * factor, ("x",), ("factor",))
+RAISE = Loop("raised", lambda x, exponent: x**exponent, ("x",), ("exponent",))
+QUOTIENT = Loop("quotient", lambda x, divisor: x / divisor, ("x",), ("divisor",))

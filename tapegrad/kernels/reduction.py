@@ -27,8 +27,9 @@ import numba
 import numpy as np
 
 from . import launch
+from .arrays import contiguous, copy
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
-from .jit import FLAGS, Kernel, from_text
+from .jit import FLAGS, Kernel, from_text, kernel
 from .loop import device_functions
 from .scalar_bits import maximum, minimum
 
@@ -46,13 +47,64 @@ _FLAGS = {
     "max": {"contract", "nsz"},
     "min": {"contract", "nsz"},
 }
-_UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 # Sums and products start from a neutral element and go on in float64; extrema start from the first element.
 _SYMBOLS = {"add": "+", "mul": "*"}
 _NEUTRAL = {"add": 0, "mul": 1}
 _BLOCKS = {
     combine: numba.njit(forceinline=True, **{**FLAGS, "fastmath": flags}) for combine, flags in _FLAGS.items()
 }
+
+
+# Partial results along the middle of (outer, count, inner), combined in order; the range counts outer.
+
+
+@kernel
+def add_parts(parts, out, count, inner, start, stop):
+    """out[o, j] = sum over k of parts[o, k, j]"""
+    for o in range(start, stop):
+        for j in range(inner):
+            total = parts[o * count * inner + j]
+            for k in range(1, count):
+                total += parts[(o * count + k) * inner + j]
+            out[o * inner + j] = total
+
+
+@kernel
+def multiply_parts(parts, out, count, inner, start, stop):
+    """out[o, j] = product over k of parts[o, k, j]"""
+    for o in range(start, stop):
+        for j in range(inner):
+            total = parts[o * count * inner + j]
+            for k in range(1, count):
+                total *= parts[(o * count + k) * inner + j]
+            out[o * inner + j] = total
+
+
+@kernel
+def largest_parts(parts, out, count, inner, start, stop):
+    """out[o, j] = the largest parts[o, k, j], NaN if there is one"""
+    for o in range(start, stop):
+        for j in range(inner):
+            top = parts[o * count * inner + j]
+            for k in range(1, count):
+                part = parts[(o * count + k) * inner + j]
+                top = top if top >= part or top != top else part
+            out[o * inner + j] = top
+
+
+@kernel
+def smallest_parts(parts, out, count, inner, start, stop):
+    """out[o, j] = the smallest parts[o, k, j], NaN if there is one"""
+    for o in range(start, stop):
+        for j in range(inner):
+            low = parts[o * count * inner + j]
+            for k in range(1, count):
+                part = parts[(o * count + k) * inner + j]
+                low = low if low <= part or low != low else part
+            out[o * inner + j] = low
+
+
+_FOLDS = {"add": add_parts, "mul": multiply_parts, "max": largest_parts, "min": smallest_parts}
 
 
 class Reduction:
@@ -200,12 +252,12 @@ class Reduction:
         parts = np.empty((outer, fold + (1 if left else 0), inner), wide)
         body = np.empty((outer, fold * inner), wide)
         self._tiled(arrays, body, (outer, rows, fold * inner), n * inner, (), given, compute)
-        parts[:, :fold] = body.reshape(outer, fold, inner)
+        copy(parts[:, :fold], body.reshape(outer, fold, inner))
         if left:
-            tails = [np.ascontiguousarray(a.reshape(outer, n, inner)[:, n - left :]) for a in arrays]
+            tails = [contiguous(a.reshape(outer, n, inner)[:, n - left :]) for a in arrays]
             tail = np.empty((outer, inner), wide)
             self._tiled(tails, tail, (outer, left, inner), left * inner, (), given, compute)
-            parts[:, fold] = tail
+            copy(parts[:, fold], tail)
         self._fold(parts, out.reshape(outer, inner))
 
     def _launch(
@@ -220,8 +272,9 @@ class Reduction:
 
     def _fold(self, parts: np.ndarray, out: np.ndarray) -> None:
         """Partial results along the second dimension, combined."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            out[...] = _UFUNCS[self.combine].reduce(parts, axis=1)
+        outer, count = parts.shape[:2]
+        inner = parts.size // (outer * count)
+        launch.start(_FOLDS[self.combine], (parts, out, count, inner), outer, parts.size)
 
     # -- emitting -----------------------------------------------------------------------------
 

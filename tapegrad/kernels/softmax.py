@@ -170,14 +170,15 @@ def _rows(exp, log, tag):
                 loss[r] = np.float64(weight[t]) * here if weighted else here
 
     def cross_entropy_grad_rows(
-        x, target, weight, lse, g, out, n, ignore, weighted, step, scale, start, stop
+        x, target, weight, lse, g, count, out, n, ignore, weighted, step, mean, start, stop
     ):
-        """out[r] = (exp(x[r] - lse[r]) - onehot(t)) * weight[t] * g[r * step] * scale, 0 if t is ignored"""
+        """out[r] = (exp(x[r] - lse[r]) - onehot(t)) * weight[t] * g[r * step] (/ count), 0 if t is ignored"""
+        scale = 1.0 / count[0] if mean and count[0] != 0 else np.nan if mean else 1.0
         for r in range(start, stop):
             t = target[r]
             first = r * n
             zero = x[first] - x[first]
-            if t == ignore:
+            if t == ignore or t < 0 or t >= n:  # out of range: the forward kernel has noted it
                 for i in range(first, first + n):
                     out[i] = 0.0
                 continue

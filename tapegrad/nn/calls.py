@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import config, scopes
 from ..hooks import RemovableHandle
+from ..kernels.recording import active, now
 from ..tensor import Tensor
 from .boundary import BackwardBoundary
 from .registry import Registry
@@ -39,6 +40,8 @@ class Called(Registry):
     _backward_pre_hooks: OrderedDict[int, Hook]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active and (recorder := now()) is not None:
+            recorder.module(self)
         if (
             self._forward_hooks
             or self._forward_pre_hooks

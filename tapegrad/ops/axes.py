@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import kernels
+from ..kernels.arrays import cast, contiguous, duplicate
 from .shape import as_expanded, reshape
 
 
@@ -72,15 +73,13 @@ def middle(x: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, tuple[int, i
         rest = [d for d in range(x.ndim) if d not in dims]
         x = x.transpose([*rest, *sorted(dims)])
         runs = [(len(rest), x.ndim)]
-    if not x.flags.c_contiguous:
-        x = np.ascontiguousarray(x)
+    x = contiguous(x)
     return x, _sizes(x.shape, runs[0] if runs else (x.ndim, x.ndim))
 
 
 def lane(x: np.ndarray, dim: int) -> tuple[np.ndarray, tuple[int, int, int]]:
     """A contiguous array and its (outer, n, inner) about one dimension; a 0-d array is a lane of one."""
-    if not x.flags.c_contiguous:
-        x = np.ascontiguousarray(x)
+    x = contiguous(x)
     return x, _lane_sizes(x.shape, dim)
 
 
@@ -91,7 +90,7 @@ def _lane_sizes(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 
 def widened(x: np.ndarray) -> np.ndarray:
     """float16 as float32, everything else as it is: what kernels compute with."""
-    return x.astype(np.float32) if x.dtype.char == "e" else x
+    return cast(x, np.float32) if x.dtype.char == "e" else x
 
 
 def _sizes(shape: tuple[int, ...], run: tuple[int, int]) -> tuple[int, int, int]:
@@ -156,9 +155,10 @@ def _reduced_strided(
         result = reduced(reduction, once, dims, np.float64 if reduction.folds else dtype, numbers)
         if reduction.folds:
             times = count_of(x.shape, [d for d in dims if d in repeated])
-            with np.errstate(all="ignore"):
-                result = (result * times if reduction.combine == "add" else result**times).astype(dtype)
-        return np.broadcast_to(result, [n for d, n in enumerate(x.shape) if d not in dims]).copy()
+            scale = kernels.loop.SCALE if reduction.combine == "add" else kernels.loop.RAISE
+            scale.run("d", [result], [result], [times], (0,))
+            result = cast(result, dtype)
+        return duplicate(np.broadcast_to(result, [n for d, n in enumerate(x.shape) if d not in dims]))
     y, inner_dims, restore = in_memory_order(x, dims)
     return restore(reduced(reduction, y, inner_dims, dtype, numbers))
 
@@ -170,10 +170,10 @@ def in_memory_order(
     order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
     y = x.transpose(order)
     if not y.flags.c_contiguous:
-        return np.ascontiguousarray(x), tuple(dims), lambda result: result
+        return contiguous(x), tuple(dims), lambda result: result
     back = np.argsort([d for d in order if d not in dims])
     return (
         y,
         tuple(order.index(d) for d in dims),
-        lambda result: np.asarray(result.transpose(back), order="C"),
+        lambda result: contiguous(result.transpose(back)),
     )

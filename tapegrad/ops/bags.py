@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.recording import refuse
 from ..tape import Value
 from .along import take_along
 from .arithmetic import div, mul, where
@@ -94,6 +95,7 @@ def embedding_bag(
     ``input`` is (bags, length), or 1-d with ``offsets`` where bags begin. ``mode`` is "sum", "mean" or
     "max"; an empty bag gives zeros; ``padding_idx`` does not count.
     """
+    refuse("embedding_bag()")
     check_tensor(input, "embedding_bag", "input")
     check_tensor(weight, "embedding_bag", "weight")
     if input._array.dtype.char == "f" and isinstance(weight, Value) and weight._array.dtype.char in "li":

@@ -9,6 +9,8 @@ import numpy as np
 
 from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, copy, filled, zeros
+from ..kernels.recording import active, now
 from ..op import kernel_op
 from ..tape import Value
 from .arithmetic import div, mul, where
@@ -25,15 +27,17 @@ _UNUSED = np.zeros(1)
 
 
 def _indices(target: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(target, np.int64)
+    return contiguous(target, np.int64)
 
 
 def _weights(weight: np.ndarray | None, like: np.ndarray) -> tuple[np.ndarray, int]:
-    return (_NONE, 0) if weight is None else (np.ascontiguousarray(weight, like.dtype), 1)
+    return (_NONE, 0) if weight is None else (contiguous(weight, like.dtype), 1)
 
 
 def _refuse(bad: np.ndarray, ignore_index: int, classes: int) -> None:
     """Raise if a kernel met a target out of range: it left it in ``bad``, where ``ignore_index`` was."""
+    if active and (recorder := now()) is not None:
+        recorder.check(bad, lambda array: _refuse(array, ignore_index, classes))
     if bad[0] != ignore_index:
         raise IndexError(f"Target {bad[0]} is out of bounds for {classes} classes.")
 
@@ -45,13 +49,13 @@ def _placed(g: Any, target: Any, weight: Any, input_shape: Any, ignore_index: in
     return class_places(g, target, weight, shape=input_shape, ignore_index=ignore_index)
 
 
-@kernel_op(input=_placed, name="nll_loss")
+@kernel_op(input=_placed, name="nll_loss", native=True)
 def class_values(input: Any, target: Any, weight: Any, *, ignore_index: Any) -> Any:
     """-weight[t] * input[:, t] for t = target, 0 where ignored: (N, C, ...), (N, ...) to (N, ...)."""
     x = wide(input)
     out = np.empty(target.shape, x.dtype)
     if out.size:
-        index, bad = _indices(target), np.array([ignore_index])
+        index, bad = _indices(target), filled((1,), ignore_index, np.int64)
         weight, weighted = _weights(weight, x)
         n, inner = x.shape[1], math.prod(x.shape[2:])
         launch(
@@ -61,26 +65,27 @@ def class_values(input: Any, target: Any, weight: Any, *, ignore_index: Any) -> 
             out.size,
         )
         _refuse(bad, ignore_index, n)
-    return out.astype(input.dtype, copy=False)
+    return cast(out, input.dtype)
 
 
 @kernel_op(
     g=lambda g, target, weight, ignore_index: class_values(g, target, weight, ignore_index=ignore_index),
     name="nll_loss_backward",
+    native=True,
 )
 def class_places(g: Any, target: Any, weight: Any, *, shape: Any, ignore_index: Any) -> Any:
     """Zeros of a shape with -weight[t] * g at t = target, the adjoint of class_values."""
     values = wide(g)
-    out = buffers.zeros(shape, values.dtype)
+    out = zeros(shape, values.dtype)
     if values.size:
         weight, weighted = _weights(weight, values)
         n, inner = shape[1], math.prod(shape[2:])
         args = (values, _indices(target), weight, out, n, inner, ignore_index, weighted)
         launch(kernels.classes.class_places, args, values.size, values.size)
-    return out.astype(g.dtype, copy=False)
+    return cast(out, g.dtype)
 
 
-@kernel_op(name="class_weights")
+@kernel_op(name="class_weights", native=True)
 def class_weights(target: Any, weight: Any, *, classes: Any, ignore_index: Any, dtype: Any) -> Any:
     """weight[target] (or 1), and 0 where the target is ignored."""
     out = np.empty(target.shape, np.float32 if dtype.char == "e" else dtype)
@@ -92,7 +97,7 @@ def class_weights(target: Any, weight: Any, *, classes: Any, ignore_index: Any, 
             out.size,
             out.size,
         )
-    return out.astype(dtype, copy=False)
+    return cast(out, dtype)
 
 
 # -- cross entropy in one kernel -------------------------------------------------------------------------
@@ -111,7 +116,7 @@ def _slope(
     return exp(input - unsqueeze(lse, 1)) * unsqueeze(share * g, 1) + places
 
 
-@fused(_slope, name="cross_entropy_backward")
+@fused(_slope, name="cross_entropy_backward", native=True)
 def cross_entropy_slope(
     g: Any, input: Any, target: Any, weight: Any, lse: Any, count: Any, *, ignore_index: Any, reduction: Any
 ) -> Any:
@@ -121,12 +126,12 @@ def cross_entropy_slope(
     if out.size:
         weight, weighted = _weights(weight, x)
         rows, n = x.shape
-        scale = 1.0 / (count.item() or math.nan) if reduction == "mean" else 1.0
         step = int(reduction == "none")
-        g = np.ascontiguousarray(g, x.dtype).reshape(-1)
-        args = (x, _indices(target), weight, lse, g, out, n, ignore_index, weighted, step, scale)
+        g = contiguous(g, x.dtype).reshape(-1)
+        mean = int(reduction == "mean")
+        args = (x, _indices(target), weight, lse, g, count, out, n, ignore_index, weighted, step, mean)
         launch(kernels.softmax.FAMILY[x.dtype.char].cross_entropy_grad_rows, args, rows, x.size)
-    return out.astype(input.dtype, copy=False)
+    return cast(out, input.dtype)
 
 
 @kernel_op(
@@ -147,6 +152,7 @@ def cross_entropy_slope(
     },
     name="cross_entropy",
     node_name="CrossEntropyBackward0",
+    native=True,
 )
 def cross_entropy_rows(input: Any, target: Any, weight: Any, *, ignore_index: Any, reduction: Any) -> Any:
     """-weight[t] * log_softmax(input)[:, t] for t = target, reduced: (N, C) and (N,) give (N,) or a number.
@@ -159,20 +165,19 @@ def cross_entropy_rows(input: Any, target: Any, weight: Any, *, ignore_index: An
     index = _indices(target)
     weight, weighted = _weights(weight, x)
     if x.size:
-        bad = np.array([ignore_index])
+        bad = filled((1,), ignore_index, np.int64)
         args = (x, index, weight, loss, lse, bad, n, ignore_index, weighted)
         launch(kernels.softmax.FAMILY[x.dtype.char].cross_entropy_rows, args, rows, x.size)
         _refuse(bad, ignore_index, n)
     else:
-        loss[:] = 0.0
+        copy(loss, 0.0)
     if reduction == "none":
-        return loss.astype(input.dtype), lse, _UNUSED
-    totals = np.empty(2)
-    kernels.classes.class_totals(loss, index, weight, totals, ignore_index, weighted, 0, rows)
-    result, count = totals.tolist()
-    if reduction == "mean":
-        result = result / count if count else math.nan  # no target that counts: 0 / 0
-    return np.array(result, input.dtype), lse, totals[1:]
+        return cast(loss, input.dtype), lse, _UNUSED
+    count, out = np.empty(1), np.empty((), x.dtype)
+    mean = int(reduction == "mean")
+    args = (loss, index, weight, count, out, n, ignore_index, weighted, mean)
+    kernels.classes.class_totals(*args, 0, rows)
+    return cast(out, input.dtype), lse, count
 
 
 # -- PyTorch's faces -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from .. import dtypes
 from ..fastpath import elementwise
 from ..kernels import formula
 from ..kernels.formula import Scalar, constant, select
+from ..kernels.recording import refuse
 from ..tape import Value
 from .arithmetic import zeros_for
 from .convert import to_dtype
@@ -63,6 +64,7 @@ def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close."""
+    refuse("allclose()")
     return bool(every(isclose(input, other, rtol, atol, equal_nan))._array)
 
 
@@ -71,6 +73,7 @@ def equal(input: Any, other: Any) -> bool:
     for name, x in (("input", input), ("other", other)):
         if not isinstance(x, Value):
             raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    refuse("equal()")
     return np.array_equal(input._array, other._array)
 
 

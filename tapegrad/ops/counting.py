@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.recording import refuse
 from ..op import kernel_op
 from ..tape import Value
 from .axes import widened
@@ -159,6 +160,7 @@ def unique(
 
     ``return_inverse`` adds where each element went, ``return_counts`` how often each is met.
     """
+    refuse("unique(), whose result's shape depends on values,")
     x = input._array
     if dim is None:
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, equal_nan=False)
@@ -182,6 +184,7 @@ def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The first of each run of equal elements (or equal slices along a dimension), with what is asked for."""
+    refuse("unique_consecutive(), whose result's shape depends on values,")
     x = input._array
     d = 0 if dim is None else wrap_dim(dim, x.ndim)
     lanes = x.reshape(-1) if dim is None or not x.ndim else np.moveaxis(x, d, 0)
@@ -214,6 +217,7 @@ def _bins(x: Any, weights: Any, *, minlength: Any) -> Any:
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number 0, 1, 2, ... is met in a 1-d tensor of integers, or the sum of its weights."""
+    refuse("bincount(), whose result's shape depends on values,")
     x = input._array
     refuse_bools(x, "bincount")
     if minlength < 0:
@@ -238,6 +242,7 @@ def _histogram(x: Any, *, bins: Any, low: Any, high: Any) -> Any:
 
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
     """How many elements fall into each of ``bins`` equal bins from min to max (of the data, if equal)."""
+    refuse("histc()")
     x = input._array
     if x.dtype.kind != "f":
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{dtypes.of(x).short}'")

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.recording import hosted
 from ..op import kernel_op
 from ..tape import Value
 from .arithmetic import div, eq, where
@@ -179,29 +180,36 @@ def _lengths(given: Any, like: Any, batch: int, name: str) -> Any:
 
 
 def _check(x: Any, targets: Any, steps: Any, sizes: Any, blank: int) -> None:
-    longest, batch, classes = x._array.shape
+    _check_arrays(x._array.shape, targets._array, steps._array, sizes._array, blank)
+
+
+@hosted
+def _check_arrays(
+    have: tuple[int, ...], targets: np.ndarray, steps: np.ndarray, sizes: np.ndarray, blank: int
+) -> None:
+    longest, batch, classes = have
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
-    most = steps._array.max(initial=0)
+    most = steps.max(initial=0)
     if most > longest:
         raise RuntimeError(
             f"ctc_loss: Expected input_lengths to have value at most {longest}, but got value {most}"
         )
-    shape, most = targets._array.shape, int(sizes._array.max(initial=0))
+    shape, most = targets.shape, int(sizes.max(initial=0))
     if len(shape) == 2 and (shape[0] != batch or shape[1] < most):
         raise RuntimeError(
             f"ctc_loss: Expected targets of size ({batch}, at least {most}) for the given target_lengths, got "
             f"{list(shape)}"
         )
-    if len(shape) == 1 and shape[0] != sizes._array.sum():
+    if len(shape) == 1 and shape[0] != sizes.sum():
         raise RuntimeError(
-            f"ctc_loss: Expected joined targets of the total length {sizes._array.sum()}, but got {shape[0]}"
+            f"ctc_loss: Expected joined targets of the total length {sizes.sum()}, but got {shape[0]}"
         )
     if len(shape) not in (1, 2):
         raise RuntimeError(f"ctc_loss: targets must be (N, S) or (sum of lengths,), got {list(shape)}")
-    if targets._array.dtype.char not in "il":
-        raise RuntimeError(f"ctc_loss: targets must have dtype int32 or int64, got {targets._array.dtype}")
-    labels = targets._array
+    if targets.dtype.char not in "il":
+        raise RuntimeError(f"ctc_loss: targets must have dtype int32 or int64, got {targets.dtype}")
+    labels = targets
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         raise RuntimeError(
             f"ctc_loss: targets must be in range [0, {classes}), got {labels.min()} to {labels.max()}"

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels import recording
+from ..kernels.recording import active
 from ..modes import modes
 from ..op import KernelOp, Packed
 from ..replay import Algebra
@@ -29,8 +31,9 @@ class DirectOp(KernelOp):
         rules: dict[str, Callable[..., Any]],
         node_name: str | None,
         name: str | None,
+        native: bool,
     ) -> None:
-        super().__init__(forward, rules, ("out",), {}, node_name, name)
+        super().__init__(forward, rules, ("out",), {}, node_name, name, native)
         # Per slot: the input that it holds, and whether it holds its shape alone.
         self._sources = [
             (self.inputs.index(s.removesuffix("_shape")), s not in self.inputs) for s in self.slots
@@ -40,8 +43,9 @@ class DirectOp(KernelOp):
     def __call__(self, *values: Any, **params: Any) -> Any:
         first = values[0]
         if type(first) is np.ndarray:
-            return self.forward(*values, **params)
-        array = self.forward(*[None if v is None else v._array for v in values], **params)
+            return recording.forward(self, values, params) if active else self.forward(*values, **params)
+        arrays = [None if v is None else v._array for v in values]
+        array = recording.forward(self, arrays, params) if active else self.forward(*arrays, **params)
         # Value._make, written out: products are small and many.
         result = _new(first._result)
         result._array = array
@@ -105,7 +109,11 @@ class DirectOp(KernelOp):
 
 
 def direct_op(
-    *, node_name: str | None = None, name: str | None = None, **rules: Callable[..., Any]
+    *,
+    node_name: str | None = None,
+    name: str | None = None,
+    native: bool = False,
+    **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], DirectOp]:
     """Make an op whose rules run on tensors and on arrays alike; one rule per input."""
-    return lambda forward: DirectOp(forward, rules, node_name, name)
+    return lambda forward: DirectOp(forward, rules, node_name, name, native)

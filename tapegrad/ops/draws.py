@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.recording import active
 from .generator import Draw, Generator
 
 _TOP = 0x7FFF_FFFF_FFFF_FFFF
@@ -29,7 +30,7 @@ def _run(kernel: Any, out: np.ndarray, per_block: int, generator: Generator, a: 
     draw = generator.draw(blocks)
     count = blocks // 16 if per_block == 4 else blocks
     args = (out, n, draw.key0, draw.key1, draw.offset, a, b)
-    if n < _SMALL:
+    if n < _SMALL and not active:
         key = (kernel.label, out.dtype.char)
         entry = _entries.get(key)
         if entry is None:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import buffers, dtypes
+from ..kernels.recording import hosted, refuse
 from ..modes import no_grad
 from ..op import check_inplace
+from .convert import cast
 from .direct import direct_op
 from .gather import check_tensor
 from .keys import extent
@@ -77,12 +79,17 @@ def _numbers(input: Any, n: int) -> Any:
             f"{dtypes.of(array)} instead (while checking arguments for embedding)"
         )
     if array.size:
-        low, high = extent(array.reshape(-1).astype(np.int64, copy=False))
-        if low < 0 or high >= n:
-            raise IndexError(
-                f"index out of range in self: index {low if low < 0 else high}, the table has {n} rows"
-            )
-    return input if array.dtype.char == "l" else input._make(array.astype(np.int64))
+        _check_numbers(array, n)
+    return input if array.dtype.char == "l" else cast(input, dtype=np.dtype(np.int64))
+
+
+@hosted
+def _check_numbers(array: np.ndarray, n: int) -> None:
+    low, high = extent(array.reshape(-1).astype(np.int64, copy=False))
+    if low < 0 or high >= n:
+        raise IndexError(
+            f"index out of range in self: index {low if low < 0 else high}, the table has {n} rows"
+        )
 
 
 def embedding(
@@ -135,6 +142,7 @@ def embedding_renorm_(weight: Any, indices: Any, max_norm: float, norm_type: flo
     array = weight._array
     with no_grad():
         check_inplace(weight, "embedding_renorm_")
+    refuse("an embedding with max_norm")
     rows = np.unique(index._array)
     norms = np.linalg.norm(array[rows].astype(np.float64), ord=norm_type, axis=1)
     long = norms > max_norm
@@ -156,13 +164,18 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         return tensor._make(np.zeros((*array.shape, num_classes), np.int64))
     if array.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
-    top = int(array.max()) + 1
     if num_classes == -1:
-        num_classes = top
+        refuse("one_hot without num_classes")
+        num_classes = int(array.max()) + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
-    elif top > num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
+    return tensor._make(_unit_rows(array, num_classes))
+
+
+@hosted
+def _unit_rows(array: np.ndarray, num_classes: int) -> np.ndarray:
+    if array.min() < 0 or array.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes, and non-negative.")
     out = np.zeros((array.size, num_classes), np.int64)
     out[np.arange(array.size), array.reshape(-1)] = 1
-    return tensor._make(out.reshape(*array.shape, num_classes))
+    return out.reshape(*array.shape, num_classes)

@@ -16,15 +16,19 @@ from ..tape import Value
 
 
 def fused(
-    expression: Callable[..., Any], *, outputs: tuple[str, ...] = ("out",), name: str | None = None
+    expression: Callable[..., Any],
+    *,
+    outputs: tuple[str, ...] = ("out",),
+    name: str | None = None,
+    native: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make a function of a kernel over arrays and of the expression over tensors that it stands for.
 
-    Both take the same arguments, tensors by position and static parameters by name.
+    Both take the same arguments, tensors by position and static parameters by name. ``native``: see op.py.
     """
 
     def make(forward: Callable[..., Any]) -> Any:
-        op = kernel_op(outputs=outputs, name=name)(forward)
+        op = kernel_op(outputs=outputs, name=name, native=native)(forward)
 
         def call(*values: Any, **params: Any) -> Any:
             if modes.grad and any(isinstance(v, Value) and v._source() is not None for v in values):

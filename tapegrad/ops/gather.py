@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..kernels.arrays import contiguous
+from ..kernels.recording import hosted
 from ..tape import Value
 from .along import extreme_along, product_along, put_along, put_along_adding, take_along
 from .arithmetic import div, floor_divide
@@ -27,6 +29,7 @@ def check_tensor(value: Any, name: str, argument: str) -> None:
         raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
 
 
+@hosted
 def check_range(index: np.ndarray, n: int, dim: int, error: type[Exception] = RuntimeError) -> None:
     """An error if an index lies outside [0, n)."""
     if index.size:
@@ -48,7 +51,7 @@ def _index(
     if array.dtype.char not in "li" and array.size:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if not array.size:
-        return d, index._make(array.astype(np.int64))
+        return d, index._make(np.zeros(array.shape, np.int64))
     if max(array.ndim, 1) != max(len(shape), 1):
         raise RuntimeError(
             "Index tensor must have the same number of dimensions as "
@@ -68,7 +71,7 @@ def _index(
                 f"dimension {d} and to be no "
                 f"larger size than src {list(largest or ())}"
             )
-    array = np.asarray(array, np.int64, order="C")
+    array = contiguous(array, np.int64)
     check_range(array, shape[d] if shape else 1, d)
     return d, (index if index._array is array else index._make(array))
 
@@ -129,10 +132,12 @@ def _with(common: list[int], dim: int, n: int, rank: int) -> tuple[int, ...]:
 
 def _wrapped(index: Any, n: int) -> Any:
     """Negative indices counted from the end."""
-    array = index._array
-    if array.size and array.min() < 0:
-        return index._make(np.where((array < 0) & (array >= -n), array + n, array))
-    return index
+    return index._make(_counted(index._array, n))
+
+
+@hosted
+def _counted(array: np.ndarray, n: int) -> np.ndarray:
+    return np.where((array < 0) & (array >= -n), array + n, array)
 
 
 # -- scatter -----------------------------------------------------------------------------------------
@@ -244,8 +249,13 @@ def reduced(input: Any, dim: int, index: Any, values: Any, reduce: str, include_
     ones = input._make(np.ones(shape, dtype))
     start = np.ones(input._array.shape, dtype) if include_self else np.zeros(input._array.shape, dtype)
     count = put_along_adding(input._make(start), index, ones, dim=dim)._array
-    divisor = input._make(np.where(count == 0, dtype.type(1), count))
+    divisor = input._make(_at_least_one(count))
     return div(total, divisor) if dtype.kind == "f" else floor_divide(total, divisor)
+
+
+@hosted
+def _at_least_one(count: np.ndarray) -> np.ndarray:
+    return np.where(count == 0, count.dtype.type(1), count)
 
 
 def _neutral(reduce: str, dtype: np.dtype) -> Any:

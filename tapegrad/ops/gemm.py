@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import blas, config, kernels
+from ..kernels.arrays import cast, contiguous
+from ..kernels.recording import active, hosted, now
 from ..op import kernel_op
 from .direct import direct_op
 
@@ -38,6 +40,8 @@ def _own(m: int, n: int, k: int, b: np.ndarray) -> bool:
 
 def _dot(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
     """a @ b, plus a row if one is given, for matrices and vectors of one dtype."""
+    if active and now() is not None:
+        return _recorded(a, b, row)
     char = a.dtype.char
     if char in BLAS:
         work = a.size * b.shape[-1] if b.ndim > 1 else a.size
@@ -61,6 +65,29 @@ def _dot(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndar
     return out  # type: ignore[no-any-return]
 
 
+def _recorded(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
+    """The same by our own kernel in any case, which a recorded step can run without Python."""
+    char = a.dtype.char
+    if char == "e":
+        wide = [None if x is None else cast(x, np.float32) for x in (a, b, row)]
+        return cast(_recorded(*wide), a.dtype)  # type: ignore[arg-type]
+    if char not in BLAS:
+        return _whole_product(a, b) if row is None else _whole_product(a, b, row)
+    left = a if a.ndim > 1 else a[None, :]
+    right = b if b.ndim > 1 else b[:, None]
+    out = kernels.gemm.product(left, right, row)
+    shape = out.shape if b.ndim > 1 else out.shape[:-1]
+    if a.ndim == 1:
+        shape = (*shape[:-2], shape[-1]) if b.ndim > 1 else shape[:-1]
+    return out.reshape(shape)  # type: ignore[no-any-return]
+
+
+@hosted
+def _whole_product(a: np.ndarray, b: np.ndarray, row: Any = 0) -> np.ndarray:
+    """a @ b + row of whole numbers, for which there is no kernel."""
+    return np.asarray(np.matmul(a, b) + row)
+
+
 def _readable(x: np.ndarray) -> np.ndarray:
     """The stack of matrices as BLAS can read it: rows or columns without gaps, no overlap."""
     if x.flags.c_contiguous:
@@ -75,6 +102,8 @@ def _readable(x: np.ndarray) -> np.ndarray:
 
 def _stacked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a @ b for stacks of matrices, with broadcasting of what stands before."""
+    if active and now() is not None:
+        return _recorded(a, b)
     char = a.dtype.char
     if char == "e":
         with np.errstate(over="ignore"):
@@ -94,7 +123,7 @@ def _stacked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _rows(x: np.ndarray) -> np.ndarray:
     """All vectors along the last dimension as rows of one matrix."""
-    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return x if x.ndim == 2 else contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 # -- matrix @ matrix ---------------------------------------------------------------------------------
@@ -104,6 +133,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
     a=lambda g, b, ta, tb: mm_op(b, g, ta=tb, tb=True) if ta else mm_op(g, b, ta=False, tb=not tb),
     b=lambda g, a, ta, tb: mm_op(g, a, ta=True, tb=ta) if tb else mm_op(a, g, ta=not ta, tb=False),
     name="mm",
+    native=True,
 )
 def mm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     """a @ b of two matrices, each transposed first if its flag says so."""
@@ -114,6 +144,7 @@ def mm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     a=lambda g, b, ta, tb: bmm_op(b, g, ta=tb, tb=True) if ta else bmm_op(g, b, ta=False, tb=not tb),
     b=lambda g, a, ta, tb: bmm_op(g, a, ta=True, tb=ta) if tb else bmm_op(a, g, ta=not ta, tb=False),
     name="bmm",
+    native=True,
 )
 def bmm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     """a @ b of stacks of matrices, broadcast against each other."""
@@ -127,6 +158,7 @@ def bmm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     x=lambda g, w, tw: rows_op(g, w, tw=not tw),
     w=lambda g, x, tw: gram_op(g, x) if tw else gram_op(x, g),
     name="matmul",
+    native=True,
     node_name="MmBackward0",
 )
 def rows_op(x: Any, w: Any, *, tw: Any) -> Any:
@@ -141,6 +173,7 @@ def rows_op(x: Any, w: Any, *, tw: Any) -> Any:
     a=lambda g, b: rows_op(b, g, tw=True),
     b=lambda g, a: rows_op(a, g, tw=False),
     name="gram",
+    native=True,
     node_name="MmBackward0",
 )
 def gram_op(a: Any, b: Any) -> Any:
@@ -157,6 +190,7 @@ def _weight_rule(g: Any, input: Any, transposed: bool) -> Any:
     weight=_weight_rule,
     bias=lambda g: g,  # the replay sums over what was broadcast
     name="linear",
+    native=True,
     node_name="AddmmBackward0",
 )
 def affine(input: Any, weight: Any, bias: Any, *, transposed: Any) -> Any:
@@ -166,10 +200,17 @@ def affine(input: Any, weight: Any, bias: Any, *, transposed: Any) -> Any:
     x = input if input.ndim <= 2 else _rows(input)
     if bias.shape == (n,) and bias.flags.c_contiguous:
         out = _dot(x, m, bias)
+    elif active:
+        out = _added(_dot(x, m), bias)
     else:
         out = _dot(x, m)
         out += bias
     return out if input.ndim <= 2 else out.reshape(*input.shape[:-1], n)
+
+
+@hosted
+def _added(out: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    return np.asarray(out + bias)
 
 
 _add_row_entries: dict[str, Any] = {}
@@ -198,6 +239,7 @@ def _add_row(out: np.ndarray, row: np.ndarray) -> None:
     a=lambda g, x, ta: outer_op(x, g) if ta else outer_op(g, x),
     x=lambda g, a, ta: mv_op(a, g, ta=not ta),
     name="mv",
+    native=True,
 )
 def mv_op(a: Any, x: Any, *, ta: Any) -> Any:
     """a @ x of a matrix and a vector, the matrix transposed first if the flag says so."""
@@ -208,14 +250,17 @@ def mv_op(a: Any, x: Any, *, ta: Any) -> Any:
     x=lambda g, y: mv_op(g, y, ta=False),
     y=lambda g, x: mv_op(g, x, ta=True),
     name="outer",
+    native=True,
     node_name="MulBackward0",
 )
 def outer_op(x: Any, y: Any) -> Any:
     """out[i, j] = x[i] * y[j]"""
+    if active and now() is not None:
+        return _recorded(x[:, None], y[None, :])
     return np.multiply.outer(x, y)
 
 
-@kernel_op(x=lambda g, y: g * y, y=lambda g, x: g * x, name="dot")
+@kernel_op(x=lambda g, y: g * y, y=lambda g, x: g * x, name="dot", native=True)
 def dot_op(x: Any, y: Any) -> Any:
     """The sum of the products of two vectors."""
     return np.asarray(_dot(x, y))

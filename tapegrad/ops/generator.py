@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import check_device, cpu
+from ..kernels.recording import active, now, refuse
 from ..op import Op
 from ..tape import Value
 
@@ -50,10 +51,13 @@ class Generator:
             offset = self._offset
             self._offset = (offset + blocks) & 0x7FFF_FFFF_FFFF_FFFF
             seed = self._seed
+        if active and (recorder := now()) is not None:
+            return Draw(self, *recorder.draw(self, seed, offset, blocks))
         return Draw(self, seed & 0xFFFF_FFFF, seed >> 32, offset)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start anew from a seed in [-2**63, 2**64), and return the generator."""
+        refuse("seeding a generator")
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), got {seed}")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..kernels.arrays import cast, duplicate
+from ..kernels.recording import active, refuse
 from ..tape import Value
 
 
@@ -19,6 +21,8 @@ def to_array(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     """
     if isinstance(data, Value):
         data = data._array
+        if active:
+            return cast(duplicate(data), data.dtype if dtype is None else dtype.numpy)
     elif hasattr(data, "__array__"):
         data = np.asarray(data)
     if isinstance(data, np.ndarray):
@@ -43,6 +47,7 @@ _PYTHON = (bool, int, float)
 def _plain(data: Any, found: set[dtypes.dtype]) -> Any:
     """Numbers and nested lists of numbers and arrays; adds to ``found`` the types that occur."""
     if isinstance(data, Value):
+        refuse("a tensor made of other tensors' values (use stack or cat)")
         data = data._array
     elif hasattr(data, "__array__"):
         data = np.asarray(data)

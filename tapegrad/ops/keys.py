@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, kernels
+from ..kernels.recording import active, hosted, now
 from ..tape import Value
 from .rows import places
 from .shape import as_permuted
@@ -239,6 +240,18 @@ def _int(item: Any, n: int, dim: int) -> int:
 
 def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
     """An index array as int64 with negative ones counted from the end; IndexError if one is out of range."""
+    if active and now() is not None:
+        return _wrapped_copy(index, n, dim)
+    return _wrapped(index, n, dim)
+
+
+@hosted
+def _wrapped_copy(index: np.ndarray, n: int, dim: int) -> np.ndarray:
+    """The same as an array of its own, whatever the values are."""
+    return np.array(_wrapped(index, n, dim))
+
+
+def _wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
     if index.dtype.num != _INT64:
         index = index.astype(np.int64)
     if not index.size:
@@ -289,11 +302,19 @@ def joined(x: Any, picks: Picks) -> tuple[Any, np.ndarray, int, int]:
         dim = 0
         x = as_permuted(x, dims=(*axes, *[d for d in range(len(shape)) if d not in axes]))
         shape = x._array.shape
+    return x, _flattened(indices, spans, shape, dim, common), dim, len(axes)
+
+
+@hosted
+def _flattened(
+    indices: list[np.ndarray], spans: list[int], shape: tuple[int, ...], dim: int, common: tuple[int, ...]
+) -> np.ndarray:
+    """Several indices as one into their dimensions flattened."""
     flat, at = indices[0], dim + spans[0]
     for span, index in zip(spans[1:], indices[1:], strict=True):
         flat = flat * prod(shape[at : at + span]) + index
         at += span
-    return x, flat if flat.shape == common else np.broadcast_to(flat, common), dim, len(axes)
+    return flat if flat.shape == common else np.broadcast_to(flat, common)
 
 
 def plain_key(shape: tuple[int, ...], key: tuple[Any, ...]) -> list[Any] | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, filled, zeros
 from ..op import kernel_op
 from ..tape import Value
 from .arithmetic import div
@@ -30,7 +31,7 @@ def _dims(shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
 
 
 def _or(weight: np.ndarray | None, n: int, fill: float, dtype: np.dtype) -> np.ndarray:
-    return np.full(n, fill, dtype) if weight is None else np.ascontiguousarray(weight, dtype)
+    return filled((n,), fill, dtype) if weight is None else contiguous(weight, dtype)
 
 
 def _input_slope(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, lead: int, centered: bool) -> Any:
@@ -50,34 +51,34 @@ def _weight_slopes(g: Any, input: Any, mean: Any, rstd: Any, lead: int) -> tuple
     return total(g * ((input - mean) * rstd), dims), total(g, dims)
 
 
-@fused(_input_slope, name="layer_norm_backward")
+@fused(_input_slope, name="layer_norm_backward", native=True)
 def row_slope(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, *, lead: Any, centered: Any) -> Any:
     """The cotangent of row_norm's input."""
     x = wide(input)
     out = buffers.empty(x.shape, x.dtype)
     if out.size:
         n = math.prod(x.shape[lead:])
-        g, w = np.ascontiguousarray(g, x.dtype), _or(weight, n, 1.0, x.dtype)
+        g, w = contiguous(g, x.dtype), _or(weight, n, 1.0, x.dtype)
         launch(
             kernels.norm.normalize_rows_grad,
             (g, x, w, mean, rstd, out, n, int(centered)),
             x.size // n,
             x.size,
         )
-    return out.astype(input.dtype, copy=False)
+    return cast(out, input.dtype)
 
 
-@fused(_weight_slopes, outputs=("weight", "bias"), name="layer_norm_weight_backward")
+@fused(_weight_slopes, outputs=("weight", "bias"), name="layer_norm_weight_backward", native=True)
 def row_weight_slopes(g: Any, input: Any, mean: Any, rstd: Any, *, lead: Any) -> Any:
     """The cotangents of row_norm's weight and bias."""
     x = wide(input)
     shape = x.shape[lead:]
     n = math.prod(shape)
-    weight, bias = np.zeros(shape), np.zeros(shape)
+    weight, bias = zeros(shape, np.float64), zeros(shape, np.float64)
     if x.size:
         tiles = -(-n // kernels.norm.WIDTH)
         scratch = np.empty(tiles * 2 * kernels.norm.WIDTH, x.dtype)
-        args = (np.ascontiguousarray(g, x.dtype), x, mean, rstd, scratch, weight, bias, x.size // n, n)
+        args = (contiguous(g, x.dtype), x, mean, rstd, scratch, weight, bias, x.size // n, n)
         launch(kernels.norm.normalize_rows_weights, args, tiles, x.size)
     return weight, bias
 
@@ -106,6 +107,7 @@ def _row_rstd(input: Any, lead: int, eps: float, centered: bool) -> Any:
     residuals={"mean": _row_mean, "rstd": _row_rstd},
     name="layer_norm",
     node_name="NativeLayerNormBackward0",
+    native=True,
 )
 def row_norm(input: Any, weight: Any, bias: Any, *, lead: Any, eps: Any, centered: Any) -> Any:
     """(input - mean) / sqrt(var + eps) * weight + bias over the dimensions from ``lead`` on.
@@ -119,7 +121,7 @@ def row_norm(input: Any, weight: Any, bias: Any, *, lead: Any, eps: Any, centere
     if out.size:
         w, b = _or(weight, n, 1.0, x.dtype), _or(bias, n, 0.0, x.dtype)
         launch(kernels.norm.normalize_rows, (x, w, b, out, mean, rstd, n, eps, int(centered)), rows, x.size)
-    return out.astype(input.dtype, copy=False), mean, rstd
+    return cast(out, input.dtype), mean, rstd
 
 
 # -- PyTorch's faces -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from ..kernels.recording import refuse
 from ..op import kernel_op
 from .diagonals import lower, upper
 from .linalg_common import (
@@ -93,6 +94,7 @@ def packed_factors(A: Any) -> Any:
 
 def _factors(A: Any) -> tuple[Any, Any, Any]:
     """(packed LU, pivots, infos)"""
+    refuse("an LU factorisation (solve, inv and det can be compiled)")
     packed, pivots = _eliminated(A._array, True)
     info = _first_zero(packed)
     made = A._make(packed)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..kernels.recording import refuse
 from ..op import kernel_op
 from ..tape import Value
 from . import convert
@@ -152,6 +153,7 @@ def matrix_rank(
 ) -> Any:
     """The number of singular values (or of eigenvalues, if symmetric) above max(atol, rtol * largest)."""
     name = "linalg.matrix_rank"
+    refuse("matrix_rank()")
     check_matrix(name, A)
     if hermitian:
         check_square(name, A)

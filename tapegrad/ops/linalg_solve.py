@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from ..kernels.recording import hosted
 from ..op import kernel_op
 from .arithmetic import mul, where
 from .diagonals import lower, upper
@@ -100,9 +101,14 @@ def inverted(A: Any) -> Any:
 def _inv(name: str, A: Any, out: Any = None) -> Any:
     check_square(name, A)
     made = inverted(A)
-    if np.isnan(made._array).any():
-        _raise_singular(name, A._array)
+    _check_inverse(made._array, A._array, name)
     return into(made, out, name)
+
+
+@hosted
+def _check_inverse(made: np.ndarray, array: np.ndarray, name: str) -> None:
+    if np.isnan(made).any():
+        _raise_singular(name, array)
 
 
 def inv(A: Any, *, out: Any = None) -> Any:
@@ -115,6 +121,7 @@ def inverse(input: Any, *, out: Any = None) -> Any:
     return _inv("linalg.inv", input, out)
 
 
+@hosted
 def _infos(a: np.ndarray) -> np.ndarray:
     out = np.zeros(a.shape[:-2], np.int32)
     for index, matrix in matrices(a):
@@ -186,14 +193,19 @@ def _solve(name: str, A: Any, B: Any, left: bool) -> Any:
 def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     """X with A X = B (or X A = B with left=False), B matrices or a vector; LinAlgError if A is singular."""
     made = _solve("linalg.solve", A, B, left)
-    if np.isnan(made._array).any():
-        for index, matrix in matrices(A._array):
+    _check_solution(made._array, A._array)
+    return into(made, out, "linalg.solve")
+
+
+@hosted
+def _check_solution(made: np.ndarray, array: np.ndarray) -> None:
+    if np.isnan(made).any():
+        for index, matrix in matrices(array):
             if zero_pivot(matrix):
                 raise LinAlgError(
-                    f"linalg.solve: {batch_note(index, A._array.shape[:-2])}The solver failed because the "
+                    f"linalg.solve: {batch_note(index, array.shape[:-2])}The solver failed because the "
                     "input matrix is singular."
                 )
-    return into(made, out, "linalg.solve")
 
 
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
@@ -290,14 +302,20 @@ def factored(A: Any) -> Any:
 def _cholesky(name: str, A: Any, is_upper: bool, check: bool) -> tuple[Any, Any]:
     check_square(name, A)
     made, info = factored(mt(A) if is_upper else A)
-    if check and info._array.any():
-        index = tuple(int(k[0]) for k in np.nonzero(info._array)) if info._array.ndim else ()
-        raise LinAlgError(
-            f"{name}: {batch_note(index, info._array.shape)}The factorization could not be completed "
-            "because the input is not positive-definite (the leading minor of order "
-            f"{int(info._array[index])} is not positive-definite)."
-        )
+    if check:
+        _check_definite(info._array, name)
     return (mt(made) if is_upper else made), info
+
+
+@hosted
+def _check_definite(info: np.ndarray, name: str) -> None:
+    if info.any():
+        index = tuple(int(k[0]) for k in np.nonzero(info)) if info.ndim else ()
+        raise LinAlgError(
+            f"{name}: {batch_note(index, info.shape)}The factorization could not be completed "
+            "because the input is not positive-definite (the leading minor of order "
+            f"{int(info[index])} is not positive-definite)."
+        )
 
 
 def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:

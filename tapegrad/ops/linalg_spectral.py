@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from ..kernels.recording import hosted, refuse
 from ..op import kernel_op
 from .arithmetic import where
 from .diagonals import diag_embed, upper
@@ -129,8 +130,18 @@ def svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
 def singular_values(A: Any) -> Any:
     """Singular values, with their gradient."""
     if A._source() is None:
-        return A._make(np.linalg.svd(A._array, compute_uv=False))
+        return A._make(_values_alone(A._array))
     return singular_parts(A, full=False)[1]
+
+
+@hosted
+def _values_alone(array: np.ndarray) -> np.ndarray:
+    return np.linalg.svd(array, compute_uv=False)
+
+
+@hosted
+def _qr_parts(array: np.ndarray, mode: Any) -> Any:
+    return np.linalg.qr(array, mode)
 
 
 def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
@@ -182,9 +193,9 @@ def _qr(name: str, A: Any, mode: str) -> tuple[Any, Any]:
             f"{name}: The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
         )
     if mode == "r":
-        return A._make(np.empty((0,), A._array.dtype)), A._make(np.linalg.qr(A._array, "r"))
+        return A._make(np.empty((0,), A._array.dtype)), A._make(_qr_parts(A._array, "r"))
     if not tracked:
-        q, r = np.linalg.qr(A._array, mode)  # type: ignore[call-overload]
+        q, r = _qr_parts(A._array, mode)
         return A._make(q), A._make(r)
     if m >= n:
         q, r = orthogonal_parts(A)
@@ -240,6 +251,7 @@ def pinv(
     if not hermitian:
         return into(pseudo_inverted(A, atol=atol, rtol=rtol), out, name)
     check_square(name, A)
+    refuse("pinv() of a symmetric matrix")
     values, vectors = symmetric_eigen(A, UPLO="L")
     limit = tolerance(name, np.abs(values._array), A._array.shape, atol, rtol)
     kept = absolute(values) > A._make(np.asarray(limit[..., None], A._array.dtype))
@@ -278,6 +290,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> An
             f"{name}: input.size(-2) should match other.size(-{1 if vector else 2}): {list(a)} and {list(b)}"
         )
     check_batches(name, a, b)
+    refuse("lstsq()")
     s = np.linalg.svd(A._array, compute_uv=False)
     limit = tolerance(name, s, a, None, 0.0 if driver == "gels" else rcond)
     rank = (s > limit[..., None]).sum(-1)

@@ -11,6 +11,7 @@ from .. import dtypes, kernels
 from ..elementwise import broadcast_text
 from ..fastpath import elementwise
 from ..kernels.formula import select
+from ..kernels.recording import hosted, refuse
 from ..tape import Value
 from . import arithmetic
 from .dims import shape_args
@@ -193,6 +194,7 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 def _coordinates(array: np.ndarray) -> np.ndarray:
     """One row of indices per nonzero element."""
+    refuse("nonzero(), whose result's shape depends on values,")
     mask = array if array.dtype.char == "?" else array != 0
     rank, columns = array.ndim, array.shape[-1]
     if rank == 1:
@@ -220,11 +222,16 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     sizes = shape_args((shape,) if isinstance(shape, int) else shape)
     if any(n < 0 for n in sizes):
         raise ValueError("unravel_index(): 'shape' cannot have negative values")
-    rest, made = indices._array.astype(np.int64), []
+    return tuple(indices._make(part) for part in _unravelled(indices._array, tuple(sizes)))
+
+
+@hosted
+def _unravelled(indices: np.ndarray, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    rest, made = indices.astype(np.int64), []
     for n in reversed(sizes):
-        made.append(indices._make(np.asarray(rest % n)))
+        made.append(np.asarray(rest % n))
         rest = rest // n
-    return tuple(reversed(made))
+    return made[::-1]
 
 
 class MaskMethods:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..kernels.arrays import copy
+from ..kernels.recording import active, now
 from ..op import check_inplace
 from ..tape import Value
 
@@ -47,6 +49,8 @@ def into(result: Any, out: Any, name: str, *, exact: bool = False, inputs: Any =
                 f"{name}(): out has shape {list(out._array.shape)}, the result has {list(shape)}"
             )
         out._set_array(np.empty(shape, to.numpy))
-    np.copyto(out._array, result._array, casting="unsafe")
+    if active and (recorder := now()) is not None:
+        recorder.touch(out._array)
+    copy(out._array, result._array)
     out._bump(name)
     return out

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..kernels.recording import active, hosted, now, refuse
 from ..tape import Value
 from .arithmetic import mul
 from .dims import wrap_dim
-from .gather import check_range, check_tensor, reduced
+from .gather import _counted, check_range, check_tensor, reduced
 from .inplace import kernel_inplace
 from .keys import extent
 from .numbers import element, is_number
@@ -196,14 +197,15 @@ def _fill_parts(input: Any, dim: int, index: Any, value: Any) -> tuple[int, np.n
         raise RuntimeError("Index has to be a vector/scalar")
     rows = index._array.reshape(-1)
     n = shape[d] if shape else 1
-    check_range(np.where(rows < 0, rows + n, rows), n, d, IndexError)
-    rows = np.where(rows < 0, rows + n, rows)
+    rows = _counted(rows, n)
+    check_range(rows, n, d, IndexError)
     if isinstance(value, Value):
         if value._array.ndim:
             raise RuntimeError(
                 "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value._array.ndim} dimension(s)."
             )
+        refuse("index_fill with a tensor as the value")
         # Once each, since the gradient of the value is a sum over the rows.
         return d, np.unique(rows), value.to(dtypes.of(input._array))  # type: ignore[attr-defined]
     if not is_number(value):
@@ -260,6 +262,16 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
     if array.dtype.char != "l":
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {dtypes.of(array).short}")
     n = input._array.size
+    return _within(array, n, name) if active and now() is not None else _checked_flat(array, n, name)
+
+
+@hosted
+def _within(array: np.ndarray, n: int, name: str) -> np.ndarray:
+    """The same as an array of its own, whatever the values are."""
+    return np.array(_checked_flat(array, n, name))
+
+
+def _checked_flat(array: np.ndarray, n: int, name: str) -> np.ndarray:
     if array.size:
         if not n:
             raise IndexError(f"{name}(): tried to take from an empty tensor")
@@ -270,8 +282,8 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
                 "elements."
             )
         if low < 0:
-            return np.where(array < 0, array + n, array)  # type: ignore[no-any-return]
-    return array  # type: ignore[no-any-return]
+            return np.where(array < 0, array + n, array)
+    return array
 
 
 def take(input: Any, index: Any, *, out: Any = None) -> Any:
@@ -316,6 +328,7 @@ def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 def _repeats(repeats: Any) -> np.ndarray:
+    refuse("repeat_interleave() by a tensor, whose result's shape depends on values,")
     array = repeats._array
     if array.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")

@@ -12,6 +12,8 @@ import numpy as np
 
 from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import copy
+from ..kernels.recording import active, now
 from ..modes import modes
 from ..op import check_inplace, kernel_op
 from ..tape import Value
@@ -33,7 +35,9 @@ def _write(
     if modes.grad and self._source() is not None:
         return kernel_inplace(copied_into, self, self._make(drawn))
     check_inplace(self, name)
-    np.copyto(self._array, drawn, casting="unsafe")
+    if active and (recorder := now()) is not None:
+        recorder.touch(self._array)
+    copy(self._array, drawn)
     self._bump(name)
     return self
 

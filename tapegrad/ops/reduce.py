@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import buffers, config, dtypes, kernels
+from ..kernels.arrays import cast, filled, zeros
+from ..kernels.recording import active, hosted
 from ..modes import modes
 from ..replay import Algebra
 from ..tape import LEAF, Entry, record
@@ -44,7 +46,7 @@ class _Sum(ReduceOp):
 
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Any:
         g, shape = grads[0], entry.saved[0]
-        if algebra.recorded or math.prod(shape) >= config.grain:
+        if algebra.recorded or active or math.prod(shape) >= config.grain:
             return super().vjp(entry, grads, needs, algebra)
         # Small: laid out in full, so that what comes next takes its short way.
         dims = entry.params["dims"]
@@ -55,21 +57,31 @@ class _Sum(ReduceOp):
         return (out,)
 
 
+@hosted
+def _whole_sum(x: np.ndarray, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
+    """Sum over dims of whole numbers."""
+    return np.asarray(np.sum(x, axis=dims, dtype=dtype)).reshape(shape)
+
+
 def _sum(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Sum over dims."""
     if x.dtype.kind == "f" and dtype.kind == "f":
-        return reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype) if x.size else np.zeros(shape, dtype)
-    return np.asarray(np.sum(x, axis=dims, dtype=dtype)).reshape(shape)
+        return reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype) if x.size else zeros(shape, dtype)
+    return _whole_sum(x, dims, shape, dtype)
 
 
 def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Mean over dims."""
     if not x.size:
-        return np.full(shape, np.nan, dtype)
+        return filled(shape, np.nan, dtype)
     # A sum of float16 may be too large for float16 where the mean is not.
     total = reduce_floats(kernels.reduce.SUM, x, dims, shape, _SINGLE if dtype.char == "e" else dtype)
-    total /= x.size // total.size
-    return total.astype(dtype, copy=False)
+    count = x.size // total.size
+    if active:
+        kernels.loop.QUOTIENT.run(total.dtype.char, [total], [total], [count], (0,))
+    else:
+        total /= count
+    return cast(total, dtype)
 
 
 def _mean_rule(g: Any, x_shape: Any, dims: Any) -> Any:
@@ -81,10 +93,10 @@ def _sum_rule(g: Any, x_shape: Any, dims: Any) -> Any:
 
 
 # PyTorch has two nodes of each: without dimensions and with.
-summed = _Sum(_sum, {"x": _sum_rule}, "SumBackward0", "sum")
-summed_over = _Sum(_sum, {"x": _sum_rule}, "SumBackward1", "sum")
-averaged = _Sum(_mean, {"x": _mean_rule}, "MeanBackward0", "mean")
-averaged_over = _Sum(_mean, {"x": _mean_rule}, "MeanBackward1", "mean")
+summed = _Sum(_sum, {"x": _sum_rule}, "SumBackward0", "sum", native=True)
+summed_over = _Sum(_sum, {"x": _sum_rule}, "SumBackward1", "sum", native=True)
+averaged = _Sum(_mean, {"x": _mean_rule}, "MeanBackward0", "mean", native=True)
+averaged_over = _Sum(_mean, {"x": _mean_rule}, "MeanBackward1", "mean", native=True)
 
 _short: dict[str, Any] = {}  # by dtype character: the C function that sums one short row
 _whole: dict[Any, dict[str, Any]] = {}  # parameters of a sum over everything
@@ -140,7 +152,7 @@ def sum(
 ) -> Any:
     """Sum over all or some dimensions; integers and bools add up in int64."""
     plain = dim is None and dtype is None and out is None and not keepdim and not numpy
-    if plain and input._char in ("f", "d") and 0 < input._array.size < config.grain:
+    if plain and input._char in ("f", "d") and 0 < input._array.size < config.grain and not active:
         return _total(input, summed, False)
     if numpy:
         dim, keepdim = _dim_names(dim, keepdim, numpy, "sum")
@@ -156,7 +168,7 @@ def mean(
 ) -> Any:
     """Mean over all or some dimensions; needs a floating type."""
     plain = dim is None and dtype is None and out is None and not keepdim and not numpy
-    if plain and input._char in ("f", "d") and 0 < input._array.size < config.grain:
+    if plain and input._char in ("f", "d") and 0 < input._array.size < config.grain and not active:
         return _total(input, averaged, True)
     if numpy:
         dim, keepdim = _dim_names(dim, keepdim, numpy, "mean")

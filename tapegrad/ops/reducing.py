@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import config
+from ..kernels import recording
+from ..kernels.arrays import cast
+from ..kernels.recording import active
 from ..modes import modes
 from ..op import KernelOp
 from ..tape import LEAF, Entry, record
@@ -50,7 +53,7 @@ def reduce_floats(
     numbers: Any = (),
 ) -> np.ndarray:
     """A reduction of kernels/reduction.py over dims of a non-empty floating array, in a shape and dtype."""
-    if x.size < config.grain and x.flags.c_contiguous and x.dtype.char in "fd":
+    if x.size < config.grain and x.flags.c_contiguous and x.dtype.char in "fd" and not active:
         sizes, rest = run_sizes(x.shape, dims)
         if not rest:
             out = _empty(shape, dtype)
@@ -60,7 +63,7 @@ def reduce_floats(
         y = widened(x)
         result = reduced(reduction, y, dims, y.dtype, numbers)
         with np.errstate(over="ignore"):
-            return result.astype(dtype).reshape(shape)
+            return cast(result, dtype).reshape(shape)
     return reduced(reduction, x, dims, dtype, numbers).reshape(shape)
 
 
@@ -74,11 +77,14 @@ class ReduceOp(KernelOp):
         node_name: str,
         name: str,
         residuals: dict[str, Any] | None = None,
+        native: bool = False,
     ) -> None:
-        super().__init__(forward, rules, ("out",), residuals or {}, node_name, name)
+        super().__init__(forward, rules, ("out",), residuals or {}, node_name, name, native)
 
     def __call__(self, x: Any, **params: Any) -> Any:
-        made = self.forward(x._array, **params)
+        made = (
+            self.forward(x._array, **params) if not active else recording.forward(self, (x._array,), params)
+        )
         residual = None
         if self.residuals:
             made, residual = made

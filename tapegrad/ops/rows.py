@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import buffers, config, kernels
+from ..kernels.recording import active, refuse
 from .direct import direct_op
 
 _TILE = 64  # columns that one thread adds up
@@ -40,7 +41,7 @@ _SIGNATURES = {
 
 def run(name: str, char: str, args: tuple[Any, ...], count: int, work: int) -> None:
     """Run a kernel of kernels/index.py for one element type, on several threads if ``work`` is worth it."""
-    if work < config.grain:
+    if work < config.grain and not active:
         entry = _entries.get((name, char))
         if entry is None:
             entry = _entries[name, char] = getattr(kernels.index, name).entry(_chars(name, char))
@@ -131,6 +132,7 @@ def add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, spa
 
 def places(mask: np.ndarray) -> np.ndarray:
     """The numbers of the true elements of a mask, in order."""
+    refuse("an operation whose result's shape depends on a mask")
     found = np.empty(np.count_nonzero(mask) + 1, np.int64)
     if mask.size:
         run("places", "B", (np.ascontiguousarray(mask), found, mask.size), 1, 0)

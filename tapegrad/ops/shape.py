@@ -15,6 +15,8 @@ from numpy.lib.stride_tricks import as_strided as _strided
 
 from .. import dtypes
 from ..formats import check_format
+from ..kernels import arrays
+from ..kernels.recording import active, refuse
 from ..op import Rule, kernel_op, view_op, views_op
 from ..tape import Value
 from .dims import resolve_shape, shape_args, wrap_dim, wrap_dims
@@ -77,11 +79,11 @@ def _through(array: np.ndarray, steps: Any) -> np.ndarray:
     return array
 
 
-@kernel_op(g=lambda g, steps: read_view(g, steps), name="place", node_name="PlaceBackward0")
+@kernel_op(g=lambda g, steps: read_view(g, steps), name="place", node_name="PlaceBackward0", native=True)
 def place(g: Any, *, shape: Any, steps: Any) -> Any:
     """Zeros of a shape, with ``g`` written through the view that ``steps`` describe."""
-    out = np.zeros(shape, g.dtype)
-    _through(out, steps)[...] = g
+    out = arrays.zeros(shape, g.dtype)
+    arrays.copy(_through(out, steps), g)
     return out
 
 
@@ -90,11 +92,12 @@ def place(g: Any, *, shape: Any, steps: Any) -> Any:
     value=lambda g, steps: read_view(g, steps),
     name="copy_slices",
     node_name="CopySlices",
+    native=True,
 )
 def write_view(base: Any, value: Any, *, steps: Any) -> Any:
     """A copy of ``base`` with ``value`` written through the view that ``steps`` describe."""
-    out = base.copy()
-    _through(out, steps)[...] = value
+    out = arrays.duplicate(base)
+    arrays.copy(_through(out, steps), value)
     return out
 
 
@@ -585,6 +588,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     d = wrap_dim(dim, len(shape))
     n = shape[d]
     if isinstance(indices_or_sections, Value):
+        refuse("tensor_split() by a tensor")
         indices_or_sections = indices_or_sections._array.tolist()
     if isinstance(indices_or_sections, int):
         parts = indices_or_sections
@@ -604,10 +608,10 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
 # -- copies ----------------------------------------------------------------------------------------
 
 
-@kernel_op(x=lambda g: g, node_name="CloneBackward0", name="clone")
+@kernel_op(x=lambda g: g, node_name="CloneBackward0", name="clone", native=True)
 def copied(x: Any) -> Any:
     """A copy, contiguous."""
-    return x.copy(order="C")
+    return arrays.duplicate(x)
 
 
 def clone(input: Any, *, memory_format: Any = None) -> Any:
@@ -622,10 +626,23 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     return input if input._array.flags.c_contiguous else copied(input)
 
 
-@kernel_op(xs=lambda gs, xs_shape, dim: _uncat(gs[0], xs_shape, dim), node_name="CatBackward0", name="cat")
+@kernel_op(
+    xs=lambda gs, xs_shape, dim: _uncat(gs[0], xs_shape, dim),
+    node_name="CatBackward0",
+    name="cat",
+    native=True,
+)
 def joined(*xs: Any, dim: Any, dtype: Any) -> Any:
     """Arrays one after the other along a dimension."""
-    return np.concatenate(xs, axis=dim, dtype=dtype)
+    if not active:
+        return np.concatenate(xs, axis=dim, dtype=dtype)
+    sizes = [x.shape[dim] for x in xs]
+    out = np.empty((*xs[0].shape[:dim], builtins.sum(sizes), *xs[0].shape[dim + 1 :]), dtype)
+    at = 0
+    for x, n in zip(xs, sizes, strict=True):
+        arrays.copy(out[(*[slice(None)] * dim, slice(at, at + n))], x)
+        at += n
+    return out
 
 
 def _uncat(g: Any, shapes: Any, dim: int) -> list[Any]:
@@ -752,10 +769,10 @@ def atleast_3d(*tensors: Any) -> Any:
     return _at_least(tensors, grow)
 
 
-@kernel_op(x=lambda g, dims: flipped(g, dims=dims), node_name="FlipBackward0", name="flip")
+@kernel_op(x=lambda g, dims: flipped(g, dims=dims), node_name="FlipBackward0", name="flip", native=True)
 def flipped(x: Any, *, dims: Any) -> Any:
     """The order along dimensions reversed."""
-    return np.flip(x, dims).copy(order="C")
+    return arrays.duplicate(np.flip(x, dims))
 
 
 def flip(input: Any, *args: Any, dims: Any = None) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous
 from ..op import kernel_op
 from ..tape import Value
 from .arithmetic import neg
@@ -24,14 +25,14 @@ __all__ = ["log_softmax", "softmax"]
 
 def wide(x: np.ndarray) -> np.ndarray:
     """The array in C order, and float16 as float32."""
-    return np.ascontiguousarray(x, np.float32) if x.dtype.char == "e" else np.ascontiguousarray(x)
+    return contiguous(x, np.float32 if x.dtype.char == "e" else None)
 
 
 def _normalized(input: np.ndarray, dim: int, logarithm: bool, safe: bool = False) -> np.ndarray:
     x = wide(input)
     out = buffers.empty(input.shape, x.dtype)
     if not out.size:
-        return out.astype(input.dtype, copy=False)
+        return cast(out, input.dtype)
     n, inner = _sizes(x.shape, dim)
     made = kernels.softmax.FAMILY[x.dtype.char]
     if inner == 1:
@@ -41,7 +42,7 @@ def _normalized(input: np.ndarray, dim: int, logarithm: bool, safe: bool = False
         tiles = x.size // (n * inner) * -(-inner // kernels.softmax.WIDTH)
         scratch = np.empty(tiles * 2 * kernels.softmax.WIDTH, x.dtype)
         launch(made.softmax_columns, (x, out, scratch, n, inner, int(logarithm)), tiles, x.size)
-    return out.astype(input.dtype, copy=False)
+    return cast(out, input.dtype)
 
 
 def _slope(g: np.ndarray, y: np.ndarray, dim: int, logarithm: bool) -> np.ndarray:
@@ -49,7 +50,7 @@ def _slope(g: np.ndarray, y: np.ndarray, dim: int, logarithm: bool) -> np.ndarra
     g, y = wide(g), wide(y)
     out = buffers.empty(y.shape, y.dtype)
     if not out.size:
-        return out.astype(result, copy=False)
+        return cast(out, result)
     n, inner = _sizes(y.shape, dim)
     made = kernels.softmax.FAMILY[y.dtype.char]
     if inner == 1:
@@ -63,7 +64,7 @@ def _slope(g: np.ndarray, y: np.ndarray, dim: int, logarithm: bool) -> np.ndarra
         tiles = y.size // (n * inner) * -(-inner // kernels.softmax.WIDTH)
         scratch = np.empty(tiles * kernels.softmax.WIDTH, y.dtype)
         launch(made.softmax_grad_columns, (g, y, out, scratch, n, inner, int(logarithm)), tiles, y.size)
-    return out.astype(result, copy=False)
+    return cast(out, result)
 
 
 def _sizes(shape: tuple[int, ...], dim: int) -> tuple[int, int]:
@@ -74,19 +75,23 @@ def _sizes(shape: tuple[int, ...], dim: int) -> tuple[int, int]:
 # -- ops ---------------------------------------------------------------------------------------------
 
 
-@fused(lambda g, out, dim: out * (g - total(g * out, dim, keepdim=True)), name="softmax_backward")
+@fused(
+    lambda g, out, dim: out * (g - total(g * out, dim, keepdim=True)), name="softmax_backward", native=True
+)
 def softmax_slope(g: Any, out: Any, *, dim: Any) -> Any:
     """The cotangent of softmax's input."""
     return _slope(g, out, dim, False)
 
 
-@fused(lambda g, out, dim: g - exp(out) * total(g, dim, keepdim=True), name="log_softmax_backward")
+@fused(
+    lambda g, out, dim: g - exp(out) * total(g, dim, keepdim=True), name="log_softmax_backward", native=True
+)
 def log_softmax_slope(g: Any, out: Any, *, dim: Any) -> Any:
     """The cotangent of log_softmax's input."""
     return _slope(g, out, dim, True)
 
 
-@kernel_op(input=lambda g, out, dim: softmax_slope(g, out, dim=dim), name="softmax")
+@kernel_op(input=lambda g, out, dim: softmax_slope(g, out, dim=dim), name="softmax", native=True)
 def softmax_along(input: Any, *, dim: Any) -> Any:
     """exp(input) / sum of exp(input) along a dimension."""
     return _normalized(input, dim, False)
@@ -96,13 +101,14 @@ def softmax_along(input: Any, *, dim: Any) -> Any:
     input=lambda g, out: softmax_slope(g, out, dim=out._array.ndim - 1),
     name="safe_softmax",
     node_name="SafeSoftmaxBackward0",
+    native=True,
 )
 def masked_softmax(input: Any) -> Any:
     """softmax along the last dimension, and 0 where all of it is -infinity."""
     return _normalized(input, input.ndim - 1, False, True)
 
 
-@kernel_op(input=lambda g, out, dim: log_softmax_slope(g, out, dim=dim), name="log_softmax")
+@kernel_op(input=lambda g, out, dim: log_softmax_slope(g, out, dim=dim), name="log_softmax", native=True)
 def log_softmax_along(input: Any, *, dim: Any) -> Any:
     """input - log(sum of exp(input)) along a dimension."""
     return _normalized(input, dim, True)

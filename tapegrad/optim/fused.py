@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, kernels
+from ..kernels.recording import StaleError, active, now, refuse
 from ..modes import enable_grad
 from ..tape import site
 from ..tensor import Tensor
@@ -36,6 +37,9 @@ class FusedOptimizer(Optimizer):
     ``foreach`` and ``fused`` choose between implementations elsewhere; here there is one, and either
     value is accepted. ``differentiable`` and ``capturable`` are refused.
     """
+
+    # While a compiled program asks what the next step would do.
+    _rehearsal: Rehearsal | None = None
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         for option in ("differentiable", "capturable"):
@@ -67,6 +71,8 @@ class FusedOptimizer(Optimizer):
                 loss = closure()
         # Where the parameters were changed, for messages about saved arrays that are out of date.
         mark = (f"{type(self).__name__}.step", site())
+        if active and (recorder := now()) is not None:
+            recorder.before.append(Rehearsal(self, recorder))
         for group in self.param_groups:
             self._update(group, mark)
         return loss
@@ -82,6 +88,9 @@ class FusedOptimizer(Optimizer):
         self, params: Iterable[Tensor], group: dict[str, Any], mark: tuple[str, Any], rule: Rule
     ) -> None:
         """Step over those of the parameters that have a gradient."""
+        if self._rehearsal is not None:
+            self._rehearsal.expect(params, rule)
+            return
         states = self.state
         entries = (*rule.names, "step") if rule.counted else rule.names
         chosen: list[Tensor] = []
@@ -97,6 +106,9 @@ class FusedOptimizer(Optimizer):
                 if entries[0] not in state:
                     self._start(state, param, group)
                 arrays += [state[name]._array for name in entries]
+        if active and (recorder := now()) is not None:
+            recorder.before[-1].note(params, chosen, arrays, rule)
+            return
         if chosen:
             self._run(chosen, arrays, mark, rule)
             for param in chosen:
@@ -204,3 +216,111 @@ def counted(state: dict[str, Any]) -> float:
     count: float = array.item() + 1.0
     array.fill(count)
     return count
+
+
+class Rehearsal:
+    """A step as a program repeats it: the kernels are the program's, the numbers are asked for before each run.
+
+    At the recording it notes, kernel call by kernel call, what the step does. Before a run the optimizer goes through its
+    step once more without calling kernels; if it would do something else than was recorded, that is a StaleError.
+    """
+
+    def __init__(self, optimizer: FusedOptimizer, recorder: Any) -> None:
+        self.optimizer = optimizer
+        self.recorder: Any = recorder
+        self.calls: list[_Call] = []
+        self._options: list[list[Any]] | None = None
+        self._at = 0
+        self._counts: dict[int, tuple[np.ndarray, float]] = {}
+
+    def note(
+        self, params: Iterable[Tensor], chosen: list[Tensor], arrays: list[np.ndarray], rule: Rule
+    ) -> None:
+        """Run and record a step over some parameters, each by a kernel call of its own."""
+        width = 2 + len(rule.names) + rule.counted
+        kernel = getattr(kernels.optim, rule.kernel)
+        hypers: dict[tuple[str, tuple[float, ...]], np.ndarray] = {}
+        given: list[np.ndarray] = []
+        kept: list[list[np.ndarray]] = []
+        for j, param in enumerate(chosen):
+            row = arrays[j * width : (j + 1) * width]
+            own, columns = row[0], row[: 2 + len(rule.names)]
+            if own.dtype.char not in "fd" or any(
+                a.dtype != own.dtype or a.shape != own.shape or not a.flags.c_contiguous for a in columns
+            ):
+                refuse("an update of a parameter that is float16 or not contiguous")
+            state = self.optimizer.state.get(param, {})
+            numbers = tuple(rule.numbers(counted(state) if rule.counted else 0.0, state))
+            hyper = hypers.setdefault((own.dtype.char, numbers), np.array(numbers, own.dtype))
+            given.append(hyper)
+            kept.append(columns[2:])
+            for array in (own, *columns[2:]):
+                self.recorder.touch(array)
+            self.recorder.bumped(param._version)
+            kernels.launch_lazily(kernel, (*columns, hyper, *rule.flags), own.size, max(own.size, 1))
+            param._version[0] += 1
+        self.calls.append(_Call(len(list(params)), chosen, given, kept, rule))
+
+    def __call__(self) -> None:
+        """Bring the numbers of all kernel calls up to date, and count the step."""
+        optimizer = self.optimizer
+        options = [list(group.values())[1:] for group in optimizer.param_groups]  # all but the parameters
+        if options == self._options:
+            return  # nothing but these decides on the numbers
+        self._at = 0
+        self._counts.clear()
+        optimizer._rehearsal = self
+        try:
+            for group in optimizer.param_groups:
+                optimizer._update(group, ("", None))
+        finally:
+            optimizer._rehearsal = None
+        if self._at != len(self.calls):
+            raise StaleError("an optimizer would step in another way")
+        plain = all(not c.rule.names and not c.rule.counted and c.rule.shared for c in self.calls)
+        if plain and not any(isinstance(v, Tensor) for values in options for v in values):
+            self._options = options
+
+    def commit(self) -> None:
+        """The program is going to run: counts of steps become what they will be."""
+        for array, count in self._counts.values():
+            array.fill(count)
+
+    def expect(self, params: Iterable[Tensor], rule: Rule) -> None:
+        """The optimizer is about to step: it has to be the step that was recorded next."""
+        if self._at == len(self.calls):
+            raise StaleError("an optimizer would step more often")
+        call = self.calls[self._at]
+        self._at += 1
+        if call.key != (rule.kernel, rule.names, rule.flags) or call.params != len(list(params)):
+            raise StaleError("an optimizer would step in another way")
+        written: dict[int, list[float]] = {}
+        for param, hyper, kept in zip(call.chosen, call.hypers, call.kept, strict=True):
+            state = self.optimizer.state.get(param, {})
+            for name, array in zip(rule.names, kept, strict=True):
+                if name not in state or state[name]._array is not array:
+                    raise StaleError("the state of an optimizer was replaced")
+            numbers = rule.numbers(self._count(state) if rule.counted else 0.0, state)
+            if written.setdefault(id(hyper), numbers) is numbers:
+                hyper[:] = numbers
+            elif written[id(hyper)] != numbers:
+                raise StaleError("parameters that were stepped alike no longer are")
+
+    def _count(self, state: dict[str, Any]) -> float:
+        array = state["step"]._array
+        before = self._counts.get(id(array))
+        count = (before[1] if before else array.item()) + 1.0
+        self._counts[id(array)] = (array, count)
+        return float(count)
+
+
+class _Call(NamedTuple):
+    params: int  # how many were offered
+    chosen: list[Tensor]  # those with a gradient
+    hypers: list[np.ndarray]
+    kept: list[list[np.ndarray]]  # their states
+    rule: Rule
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.rule.kernel, self.rule.names, self.rule.flags

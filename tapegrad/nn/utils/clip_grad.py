@@ -8,6 +8,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...kernels.recording import active, now, refuse
+from ...ops.clamping import clamp
+from ...ops.reduce import vector_norm
+from ...ops.shape import stack
 from ...tensor import Tensor
 
 
@@ -28,6 +32,10 @@ def get_total_norm(
     if not items:
         zero: Tensor = Tensor._make(np.array(0.0, np.float32))
         return zero
+    if active and now() is not None:
+        if error_if_nonfinite:
+            refuse("error_if_nonfinite=True")
+        return vector_norm(stack([vector_norm(t.detach(), order) for t in items]), order)  # type: ignore[no-any-return]
     kind = np.result_type(*[t._array.dtype for t in items])
     # float32 gradients are added up in float64: large networks have many of them.
     norms = np.array([_norm(t._array, order) for t in items])
@@ -68,6 +76,11 @@ def clip_grads_with_norm_(
     foreach: bool | None = None,
 ) -> None:
     """Scale the gradients by max_norm / total_norm if that is below 1."""
+    if active and now() is not None:
+        scale = clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+        for grad in _grads(parameters):
+            grad.detach().mul_(scale)
+        return
     factor = float(max_norm) / (float(total_norm) + 1e-6)
     # A NaN has to reach the gradients, as min would not let it.
     factor = min(factor, 1.0)

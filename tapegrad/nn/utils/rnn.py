@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernels.recording import refuse
 from ...ops import shape as shapes
 from ...tensor import Tensor
 
@@ -70,6 +71,7 @@ class PackedSequence(_Packed):
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes another one."""
+    refuse("a packed sequence")
     return None if permutation is None else _whole(np.argsort(permutation._array, kind="stable"))
 
 
@@ -81,6 +83,7 @@ def pack_padded_sequence(
     With ``enforce_sorted`` the lengths must not increase; else the sequences are sorted here and
     brought back in order when unpacked.
     """
+    refuse("a packed sequence")
     sizes = np.asarray(lengths._array if isinstance(lengths, Tensor) else list(lengths), np.int64)
     if batch_first:
         input = input.transpose(0, 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...kernels.recording import repeated
 from ...tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -69,6 +70,7 @@ class LRScheduler:
         """The rates for ``last_epoch``; called by ``step``."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
+    @repeated
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch and set its rates."""
         replaced = "step" in self.optimizer.__dict__

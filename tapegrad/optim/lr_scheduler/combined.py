@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from ...kernels.recording import repeated
 from ..optimizer import Optimizer
 from .base import LRScheduler, rates, set_option
 from .plateau import ReduceLROnPlateau
@@ -73,6 +74,7 @@ class SequentialLR(_Combined):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
+    @repeated
     def step(self) -> None:  # type: ignore[override]
         """Step the schedule whose turn it is."""
         self.last_epoch += 1
@@ -107,6 +109,7 @@ class ChainedScheduler(_Combined):
         self.optimizer = optimizer
         self._last_lr = rates(optimizer, "lr")
 
+    @repeated
     def step(self) -> None:  # type: ignore[override]
         """Step all of them."""
         for scheduler in self._schedulers:

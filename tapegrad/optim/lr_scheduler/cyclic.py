@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...kernels.recording import repeated
 from ..optimizer import Optimizer
 from .base import LRScheduler, Rate, check_optimizer, own_state, per_group, set_option
 
@@ -58,6 +59,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
+    @repeated
     def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch, or to a given one, which may be a fraction (epoch + batch / batches)."""
         if epoch is None and self.last_epoch < 0:

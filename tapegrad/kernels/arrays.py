@@ -1,0 +1,66 @@
+"""Copies, conversions and constants on arrays: NumPy's, reported to whoever records a step.
+
+Forward functions of ops that call nothing but these and kernels are recorded kernel by kernel.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import buffers
+from .recording import active, now
+
+
+def copy(to: np.ndarray, source: Any) -> None:
+    """``to[...] = source``, broadcast and converted as C does it."""
+    if active and (recorder := now()) is not None:
+        recorder.copy(to, source)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        # Out-of-range and NaN to integer is undefined in C; all libraries take what the CPU gives.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        np.copyto(to, source, casting="unsafe")
+
+
+def contiguous(x: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """The array itself if it is in C order and of the dtype, else a copy that is."""
+    if x.flags.c_contiguous and (dtype is None or x.dtype == dtype):
+        return x
+    return copied(x, x.dtype if dtype is None else dtype)
+
+
+def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """The array itself if it has the dtype, else a converted copy."""
+    return x if x.dtype == dtype else copied(x, dtype)
+
+
+def duplicate(x: np.ndarray) -> np.ndarray:
+    """A copy in C order."""
+    return copied(x, x.dtype)
+
+
+def copied(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """A copy in C order and of a dtype."""
+    if not active:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return np.array(x, dtype, order="C", copy=True)
+    out = np.empty(x.shape, dtype)
+    copy(out, x)
+    return out
+
+
+def filled(shape: tuple[int, ...], value: float, dtype: Any) -> np.ndarray:
+    """An array full of one number."""
+    if not active:
+        return np.full(shape, value, dtype) if value else buffers.zeros(shape, dtype)
+    out = np.empty(shape, dtype)
+    copy(out, value)
+    return out
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array of zeros."""
+    return filled(shape, 0, dtype)

@@ -1,0 +1,111 @@
+"""Whether this thread records a step for the native tape, and who does it.
+
+A recorder sees what reaches the kernels: loops, launches, copies, and the forward functions of ops that are not made of
+those alone. Nobody records most of the time, so the places that report ask the list ``active`` first, which costs a few
+nanoseconds; its items are the threads that record.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Thread(threading.local):
+    recorder: Any = None
+
+
+here = _Thread()
+active: list[None] = []
+# Arrays (by identity) that programs use where they lie, and how often one of their tensors has changed since in a way
+# that programs do not see: other memory, or another need of gradients.
+known: set[int] = set()
+epoch = [0]
+
+
+def now() -> Any:
+    """This thread's recorder, or None."""
+    return here.recorder if active else None
+
+
+class RecordingError(RuntimeError):
+    """Something that a recorded step cannot do again."""
+
+
+class StaleError(Exception):
+    """What a program found outside of its arguments when it was recorded is no longer so: it has to be recorded anew."""
+
+
+class Live(int):
+    """A whole number that is read anew whenever the recorded step is replayed."""
+
+    source: Any  # called with nothing; gives the number
+
+    def __new__(cls, value: int, source: Any) -> Live:
+        made = super().__new__(cls, value)
+        made.source = source
+        return made
+
+
+class paused:
+    """Within the block this thread does not record: what happens inside was reported as a whole."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = here.recorder
+        here.recorder = None
+
+    def __exit__(self, *exc: object) -> None:
+        here.recorder = self._before
+
+
+def changed(array: Any) -> None:
+    """A tensor over this array gets other memory, or starts or stops requiring grad."""
+    if id(array) in known:
+        epoch[0] += 1
+
+
+def forward(op: Any, arrays: Any, params: dict[str, Any]) -> Any:
+    """The forward function of an op over arrays, reported if this thread records."""
+    recorder = here.recorder
+    if recorder is None:
+        return op.forward(*arrays, **params)
+    return recorder.forward(op, arrays, params)
+
+
+def refuse(what: str) -> None:
+    """Raise if this thread records: ``what`` cannot be done again by a recorded step."""
+    if active and here.recorder is not None:
+        here.recorder.refuse(what)
+
+
+def repeated(method: F) -> F:
+    """Let a recorded step call a method of Python objects again, with the same arguments, after each replay."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **given: Any) -> Any:
+        recorder = here.recorder if active else None
+        if recorder is None:
+            return method(*args, **given)
+        recorder.repeat(lambda: method(*args, **given))
+        with paused():
+            return method(*args, **given)
+
+    return call  # type: ignore[return-value]
+
+
+def hosted(function: F) -> F:
+    """Let a recorded step call a function from arrays to arrays again, in Python, each time it is replayed."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        if active and here.recorder is not None:
+            return here.recorder.host(function, args, given)
+        return function(*args, **given)
+
+    return call  # type: ignore[return-value]

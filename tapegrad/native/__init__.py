@@ -1,0 +1,3 @@
+"""The native tape: recorded steps that run without Python."""
+
+from .compiled import compile as compile

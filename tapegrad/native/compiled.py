@@ -1,0 +1,219 @@
+"""tg.compile: a function of tensors whose runs are recorded once per signature and then replayed without Python."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .. import config, dtypes
+from ..fastpath import Paused
+from ..kernels import recording
+from ..kernels.recording import RecordingError, StaleError
+from ..modes import modes
+from ..tape import LEAF, Value
+from .passes import PASSES
+from .record import Recorder
+from .replay import Recording
+from .report import NativeTape, sources_of, text
+from .trees import flatten
+
+REMEMBERED = 64  # signatures per function; the one that was not used for longest is forgotten
+ALTERNATIVES = 4  # recordings per signature: training and evaluation, with and without gradients
+
+
+class Compiled:
+    """A function that records itself, see :func:`compile`."""
+
+    def __init__(self, function: Callable[..., Any], fallback: str | None, without: frozenset[str]) -> None:
+        functools.update_wrapper(self, function)
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.function = function
+        self.fallback = fallback
+        self.without = without
+        self.recordings: OrderedDict[Any, list[Recording]] = OrderedDict()
+        self.fallbacks: dict[Any, str] = {}  # signature -> why it runs eagerly
+        self._closure = _closure(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if (recording.active and recording.here.recorder is not None) or not config.compiling:
+            return self.function(*args, **kwargs)
+        tensors: list[Value] = []
+        structure: Any = None
+        form: Any = None
+        if not kwargs:
+            form = _plain_form(args)
+        if form is None:
+            structure = flatten((args, kwargs), tensors)
+            form = tuple([_form(t, tensors) for t in tensors])
+        else:
+            tensors = args  # type: ignore[assignment]
+        key = (structure, form, modes.grad, dtypes.get_default_dtype(), self._closure())
+        found = self.recordings.get(key)
+        if found is not None:
+            for r in found:
+                if r.fits():
+                    try:
+                        return r.run(tensors, self.without)
+                    except StaleError:
+                        found.remove(r)
+                        break
+        if key in self.fallbacks:
+            return self.function(*args, **kwargs)
+        return self._record(key, list(tensors), args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    # -- looking inside -------------------------------------------------------------------------------
+
+    def _programs(self) -> list[Recording]:
+        return [r for found in self.recordings.values() for r in found]
+
+    @property
+    def tape(self) -> NativeTape:
+        """The steps of the program that was used last; prints as a table."""
+        for r in reversed(self._programs()):
+            if r.program is None:
+                r.lower(self.without)
+            assert r.program is not None
+            return NativeTape(r.program)
+        raise RuntimeError(f"{self.name} has not been called yet: there is nothing to look at")
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """The source text of every kernel of the program that was used last, by its label."""
+        return sources_of(self.tape.program)
+
+    def report(self, profile: bool = False) -> str:
+        """What was made: steps after each pass, memory, kernels; with ``profile`` the time of each step."""
+        return text(self.name, self._programs(), self.fallbacks, profile)
+
+    def _record(self, key: Any, tensors: list[Value], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the function eagerly, and note what it does."""
+        recorder = Recorder([t._array for t in tensors])
+        try:
+            with _Recording(recorder):
+                result = self.function(*args, **kwargs)
+                values: list[Value] = []
+                structure = flatten(result, values)
+                made = Recording(recorder, structure, values, tensors)
+        except RecordingError as err:
+            if self.fallback != "eager":
+                raise
+            self.fallbacks[key] = str(err)
+            warnings.warn(f"{self.name} runs eagerly: {err}", RuntimeWarning, stacklevel=3)
+            return self.function(*args, **kwargs)
+        kept = self.recordings.setdefault(key, [])
+        kept[:] = [r for r in kept if r.epoch == recording.epoch[0]][1 - ALTERNATIVES :]
+        kept.insert(0, made)
+        self.recordings.move_to_end(key)
+        while len(self.recordings) > REMEMBERED:
+            self.recordings.popitem(last=False)
+        return result
+
+
+class _Recording:
+    """Within the block this thread records, and no op takes its short way."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._short = Paused()
+
+    def __enter__(self) -> None:
+        self._short.__enter__()
+        recording.active.append(None)
+        recording.here.recorder = self._recorder
+
+    def __exit__(self, *exc: object) -> None:
+        recording.here.recorder = None
+        recording.active.pop()
+        self._short.__exit__(*exc)
+
+
+def _plain_form(args: tuple[Any, ...]) -> Any:
+    """What a program depends on, of arguments that are contiguous tensors without need of gradients; else None."""
+    form: list[Any] = []
+    for a in args:
+        if not isinstance(a, Value):
+            return None
+        char = a._char
+        if not char or a._node is not None or (a._view is not None and a._source() is not None):
+            return None
+        form += (a._array.shape, char)
+    return tuple(form) if len(args) < 2 or len(set(map(id, args))) == len(args) else None
+
+
+def _form(tensor: Value, tensors: list[Value]) -> tuple[Any, ...]:
+    """What of a tensor the program depends on."""
+    array = tensor._array
+    node = tensor._source()
+    need = node is LEAF if node is LEAF or node is None else "history"
+    # Which other argument it is, too: two names for one tensor.
+    first = next(j for j, t in enumerate(tensors) if t is tensor)
+    char = tensor._char
+    return (
+        (array.shape, need, first, char)
+        if char
+        else (array.shape, need, first, array.dtype.char, array.strides)
+    )
+
+
+_SIMPLE = (bool, int, float, str, bytes, type(None))
+
+
+def _closure(function: Any) -> Callable[[], tuple[Any, ...]]:
+    """What gives the plain numbers and strings that a function sees from outside: a program is made for their values."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return tuple
+    cells = [c for c in function.__closure__ or () if _content(c)[1]]
+    scope = function.__globals__
+    names = [n for n in code.co_names if n in scope and type(scope[n]) in _SIMPLE]
+    if not cells and not names:
+        return tuple
+
+    def values() -> tuple[Any, ...]:
+        seen = [scope.get(n) for n in names] + [_content(c)[0] for c in cells]
+        return tuple([(type(v), v) if type(v) in _SIMPLE else None for v in seen])
+
+    return values
+
+
+def _content(cell: Any) -> tuple[Any, bool]:
+    """What is in a cell, and whether it may become a plain value."""
+    try:
+        value = cell.cell_contents
+    except ValueError:  # not yet
+        return None, True
+    return value, type(value) in _SIMPLE
+
+
+def compile(
+    function: Callable[..., Any] | None = None,
+    *,
+    fallback: str | None = None,
+    without: Any = (),
+) -> Any:
+    """Compile a function of tensors: its first call with a signature is recorded, later ones replay without Python.
+
+    The function may be a whole training step. What it reads and writes besides its arguments (parameters, buffers,
+    gradients, the state of optimizers and generators) is read and written in place as in an eager run. A function that
+    needs values in Python (``item()``, ``if`` on a tensor) is an error that names the line, unless ``fallback="eager"``.
+    ``without`` names passes to leave out. Also a decorator, with or without arguments.
+    """
+    if fallback not in (None, "eager"):
+        raise ValueError(f"compile(fallback={fallback!r}): choose None or 'eager'")
+    known = [p.__name__ for p in PASSES]
+    unknown = sorted(set(without) - set(known))
+    if unknown:
+        raise ValueError(
+            f"compile(without=...): there is no pass {', '.join(unknown)}; there are {', '.join(known)}"
+        )
+    if function is None:
+        return lambda f: compile(f, fallback=fallback, without=without)
+    if not callable(function):
+        raise TypeError(f"compile() takes a function, not {type(function).__name__}")
+    return Compiled(function, fallback, frozenset(without))

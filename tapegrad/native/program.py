@@ -1,0 +1,314 @@
+"""A program: steps lowered to words for the machine, with the calls of Python that stand among them.
+
+Lowering gives every memory its place, every map its compiled loop and every launch its address. Nothing is compiled for a
+size: sizes are words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import config, kernels
+from ..kernels.recording import Live
+from . import arena
+from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Call, Host, Map, Memory, Ref, Step
+
+ABSOLUTE, ARENA, FIRST = 0, 1, 2  # the bases; from FIRST on, arguments and then results
+MOST = 16  # arrays whose addresses one call takes
+
+
+class Instruction:
+    """A kernel with what it is given."""
+
+    __slots__ = ("args", "count", "kernel", "kinds", "signature", "start", "step", "work")
+
+    def __init__(
+        self,
+        step: Step,
+        kernel: Any,
+        signature: tuple[str, ...],
+        args: Sequence[Any],
+        start: int,
+        count: int,
+        work: int,
+    ) -> None:
+        self.step = step
+        self.kernel = kernel
+        self.signature = signature
+        self.args = args  # Refs, arrays that stay where they are, numbers
+        self.kinds = "".join([{"int": "i", "float": "f"}.get(c, "p") for c in signature[:-2]])
+        self.start = start
+        self.count = count
+        self.work = work
+
+    @property
+    def large(self) -> bool:
+        """Whether threads are worth it."""
+        return self.work >= config.grain and self.count > 1 and not self.start
+
+
+def lower(step: Step) -> Instruction | Host | None:
+    """The kernel that does what a step says; None if there is nothing to do."""
+    if isinstance(step, Host):
+        return step
+    if isinstance(step, Call):
+        if step.start >= step.count:
+            return None
+        return Instruction(step, step.kernel, step.chars, step.args, step.start, step.count, step.work)
+    assert isinstance(step, Map)
+    if not step.outs[0].array.size:
+        return None
+    loop = step.loop
+    refs = [*step.ins, *step.outs]
+    made = kernels.loop.plan([r.array for r in refs], step.alias)
+    kernel, signature = loop.kernel(step.compute, "".join([r.char for r in refs]), made.layout)
+    given: list[Any] = [r for j, r in enumerate(refs) if not loop.aliased(j, made.layout)]
+    convert = float if step.compute in "fd" else int
+    given += [convert(v) for v in step.numbers]
+    if loop.needs_dims(made.layout):
+        given.append(made.dims)
+    return Instruction(step, kernel, signature, given, 0, made.outer, made.size)
+
+
+class Workspace:
+    """The memory of one run: an arena and a table of bases."""
+
+    __slots__ = ("arena", "bases", "views")
+
+    def __init__(self, size: int, bases: int) -> None:
+        room = np.empty(size + arena.ALIGN, np.uint8)
+        shift = -room.__array_interface__["data"][0] % arena.ALIGN
+        self.arena = room[shift : shift + size]
+        self.bases = np.zeros(bases, np.int64)
+        self.bases[ARENA] = self.arena.__array_interface__["data"][0]
+        self.views: dict[int, np.ndarray] = {}
+
+
+class Program:
+    """Steps that run without Python, apart from those that are calls of it.
+
+    ``arguments`` counts the memories that callers give, ``results`` are those that outlive a run.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], memories: Sequence[Memory], arguments: int, results: Sequence[Memory]
+    ) -> None:
+        self.steps = list(steps)
+        self.arguments = arguments
+        self.results = list(results)
+        self.offsets, self.arena_size = arena.plan(self.steps, memories)
+        self.stages: list[Host | Stretch] = []
+        stretch: list[Instruction] = []
+        for step in self.steps:
+            made = lower(step)
+            if isinstance(made, Host):
+                if stretch:
+                    self.stages.append(Stretch(self, stretch))
+                    stretch = []
+                self.stages.append(made)
+            elif made is not None:
+                stretch.append(made)
+        if stretch or not self.stages:
+            self.stages.append(Stretch(self, stretch))
+        self.constants = [m.root for m in memories if m.kind == STATE]  # which have to stay alive
+        self.bases = FIRST + arguments + len(self.results)
+        self._workspaces: list[Workspace] = []
+        self.bind: Any = None
+        self.enter: Any = None
+        self.loop = 0
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def run(self, bound: Sequence[np.ndarray]) -> None:
+        """Run with one array per memory of an argument and per result, in that order."""
+        space = self.workspace()
+        try:
+            self._run(space, bound)
+        finally:
+            self._workspaces.append(space)
+
+    def workspace(self) -> Workspace:
+        """Memory for a run that no other run is using."""
+        try:
+            return self._workspaces.pop()
+        except IndexError:
+            return Workspace(self.arena_size, self.bases)
+
+    def bind_all(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
+        """Put the addresses of arguments and results into the table of bases, and run nothing."""
+        bind = kernels.machine.enter(1)
+        for j, array in enumerate(bound):
+            bind(0, space.bases, space.bases, FIRST + j, array, 0, 0)
+
+    def _run(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
+        if self.bind is None and not self._prepare(len(bound)):
+            self._interpret(space, bound)
+            return
+        at, rest = 0, bound
+        if len(bound) > MOST:
+            while len(bound) - at > MOST:  # one call takes so many arrays; all but the last calls only bind
+                self.bind(self.loop, space.bases, space.bases, FIRST + at, *bound[at : at + MOST], 0, 0)
+                at += MOST
+            rest = bound[at:]
+        for stage in self.stages:
+            if isinstance(stage, Host):
+                self.call(stage, space, bound)
+            else:
+                stage.enter(self, space.bases, FIRST + at, rest)
+
+    def _prepare(self, count: int) -> bool:
+        """Find the machine's entries; False if kernels are plain Python."""
+        machine = kernels.machine
+        if machine.plain():
+            return False
+        self.bind = machine.enter(MOST)
+        self.enter = machine.enter((count - 1) % MOST + 1 if count else 0)
+        self.loop = machine.loop()
+        return True
+
+    def call(self, host: Host, space: Workspace, bound: Sequence[np.ndarray]) -> None:
+        """Call Python in the middle of a program."""
+        made = host.function([self.view(r, space, bound) for r in host.ins])
+        for ref, array in zip(host.outs, made, strict=True):
+            with np.errstate(all="ignore"):
+                np.copyto(self.view(ref, space, bound), array, casting="unsafe")
+
+    def _interpret(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
+        """Kernels as plain Python, one after the other."""
+        for stage in self.stages:
+            if isinstance(stage, Host):
+                self.call(stage, space, bound)
+                continue
+            for i in stage.instructions:
+                args = [self.view(a, space, bound) if isinstance(a, Ref) else read_number(a) for a in i.args]
+                i.kernel.entry(i.signature)(*args, i.start, i.count)
+
+    # -- places ---------------------------------------------------------------------------------------
+
+    def place(self, ref: Ref) -> tuple[int, int]:
+        """The base and the offset of a reference's first element."""
+        memory = ref.memory
+        if memory.kind == STATE:
+            return ABSOLUTE, memory.address + ref.first
+        if memory.kind == TEMPORARY:
+            return ARENA, self.offsets[memory.index] + ref.first
+        if memory.kind == ARGUMENT:
+            return FIRST + memory.number, ref.first
+        assert memory.kind == RESULT
+        return FIRST + self.arguments + memory.number, ref.first
+
+    def view(self, ref: Ref, space: Workspace, bound: Sequence[np.ndarray]) -> np.ndarray:
+        """A reference as an array, in one run."""
+        if ref.memory.kind == STATE:
+            return array_at(ref.memory.address + ref.first, ref, ref.memory.root)
+        found = space.views.get(id(ref))
+        if found is not None:
+            return found
+        base, offset = self.place(ref)
+        if base == ARENA:
+            found = space.views[id(ref)] = np.ndarray(
+                ref.shape, ref.array.dtype, space.arena, offset, ref.strides
+            )
+            return found
+        owner = bound[base - FIRST]
+        return array_at(owner.__array_interface__["data"][0] + offset, ref, owner)
+
+
+def array_at(address: int, ref: Ref, owner: np.ndarray) -> np.ndarray:
+    """An array like a reference, at an address inside of its owner's memory."""
+    for array in (owner, ref.array):
+        like = array.shape == ref.shape and array.strides == ref.strides and array.dtype == ref.array.dtype
+        if like and array.__array_interface__["data"][0] == address:
+            return array
+    low = ref.low - ref.first
+    size = ref.high - ref.low
+    if not size:
+        return np.empty(ref.shape, ref.array.dtype)
+    raw: Any = (ctypes.c_char * size).from_address(address + low)
+    raw._owner = owner  # keeps the memory alive as long as the array
+    return np.ndarray(ref.shape, ref.array.dtype, raw, -low, ref.strides)
+
+
+def read_number(value: Any) -> Any:
+    """A number, read anew if it is a live one."""
+    return int(value.source()) if type(value) is Live else value
+
+
+class Stretch:
+    """Instructions between two calls of Python."""
+
+    def __init__(self, program: Program, instructions: list[Instruction]) -> None:
+        self.program = program
+        self.instructions = instructions
+        self.large = any(i.large for i in instructions)
+        self.work = max((i.work for i in instructions), default=0)
+        self.live = any(type(a) is Live for i in instructions for a in i.args)
+        self._codes: dict[int, tuple[np.ndarray, list[tuple[int, Live]]]] = {}
+        self.count = len(instructions)
+        self.plain: np.ndarray | None = None  # the words for one thread, if they are always the same
+
+    def enter(self, program: Program, bases: np.ndarray, first: int, arrays: Sequence[np.ndarray]) -> None:
+        """Bind arrays to the bases from ``first`` on, and run."""
+        if self.large and config.threads > 1:
+
+            def region(threads: int) -> None:
+                program.enter(program.loop, self.code(threads), bases, first, *arrays, 0, self.count)
+
+            if kernels.launch.in_region(self.work, region):
+                return
+        code = self.plain if self.plain is not None else self.code(1)
+        program.enter(program.loop, code, bases, first, *arrays, 0, self.count)
+
+    def code(self, threads: int) -> np.ndarray:
+        """The words for the machine, with live numbers as they are now."""
+        found = self._codes.get(threads)
+        if found is None:
+            found = self._codes[threads] = self._words(threads)
+        code, places = found
+        if threads == 1 and not places:
+            self.plain = code
+        if places:
+            code = code.copy()  # another thread may be running the same words
+            for at, live in places:
+                code[at] = live.source()
+        return code
+
+    def _words(self, threads: int) -> tuple[np.ndarray, list[tuple[int, Live]]]:
+        launch, machine = kernels.launch, kernels.machine
+        forms: list[tuple[str, int, list[Any]]] = []
+        for i in self.instructions:
+            address = i.kernel.address(i.signature)
+            if threads > 1 and i.large:
+                launcher, kinds = launch.launcher(i.kinds)
+                forms.append((kinds, launcher, [address, *i.args, i.count, min(threads, i.count)]))
+            else:
+                forms.append((i.kinds + "ii", address, [*i.args, i.start, i.count]))
+        jumps = machine.trampolines({kinds for kinds, _, _ in forms})
+        words: list[int] = []
+        places = []
+        for kinds, address, args in forms:
+            words += [jumps[kinds], address, len(args)]
+            for a in args:
+                if type(a) is Live:
+                    places.append((len(words), a))
+                words.append(self._word(a))
+        return np.array(words, np.int64), places
+
+    def _word(self, value: Any) -> int:
+        machine: Any = kernels.machine
+        if isinstance(value, Ref):
+            return int(machine.word(*self.program.place(value)))
+        if isinstance(value, np.ndarray):
+            return int(machine.word(ABSOLUTE, value.__array_interface__["data"][0]))
+        if isinstance(value, float):
+            return int(machine.float_bits(value))
+        return _signed(int(value))
+
+
+def _signed(value: int) -> int:
+    """A whole number as the signed one with the same 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

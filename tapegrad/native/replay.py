@@ -1,0 +1,198 @@
+"""A recording: what one run of a function did, and how it is done again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import buffers
+from ..kernels import recording
+from ..tape import Value
+from .passes import optimised
+from .program import Program, array_at
+from .record import RESET, Recorder
+from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Memory, Ref
+from .trees import SLOT, unflatten
+
+# References to an output of the function that are nobody else's: the result, the list of its tensors, names here.
+HELD = 6
+_empty = buffers.empty
+_references = sys.getrefcount
+
+
+class Recording:
+    """One run of the function, and what has to hold for it to be done again."""
+
+    def __init__(
+        self, recorder: Recorder, structure: Any, results: list[Value], tensors: Sequence[Value]
+    ) -> None:
+        self.recorder = recorder
+        self.structure = structure
+        self.epoch = recording.epoch[0]
+        self.modules = list(recorder.modules.values())
+        self.results: list[Memory] = []  # what each run allocates
+        self.outputs = [self._output(v, tensors) for v in results]
+        leaves = [self._leaf(leaf) for leaf in recorder.leaves.values()]
+        self.guarded = [(value, given) for value, given, _ in leaves if given is not RESET]
+        self.cleared = [value for value, _, grad in leaves if grad is None]
+        self.grads = {grad.memory.number: (value, grad) for value, _, grad in leaves if type(grad) is Ref}
+        for ref, _ in recorder.checks:
+            self._result(ref)
+        # Counters of tensors that nobody else holds need no counting.
+        self.versions = [v for v in recorder.changed.values() if sys.getrefcount(v) > 3]
+        self.generators = list(recorder.generators.values())
+        self.before, self.after, self.checks = recorder.before, recorder.after, recorder.checks
+        self.arguments = [m for m in recorder.memories if m.kind == ARGUMENT]
+        self.first = [
+            group[0][0] for group in recorder.groups
+        ]  # per memory of arguments: the one that is bound
+        self.apart = [group for group in recorder.groups if len(group) > 1]
+        self.program: Program | None = None
+        self.counts: dict[str, int] = {}
+
+    def _result(self, ref: Ref) -> None:
+        memory = ref.memory
+        if memory.kind == TEMPORARY:
+            memory.kind, memory.number = RESULT, len(self.results)
+            self.results.append(memory)
+
+    def _output(self, value: Value, tensors: Sequence[Value]) -> tuple[str, Any, Any]:
+        """How an output is made: one of the arguments, an existing tensor, a copy of a constant, or a result."""
+        for j, t in enumerate(tensors):
+            if t is value:
+                return "argument", j, None
+        ref = self.recorder.ref(value._array)
+        if ref.memory.kind in (STATE, ""):  # "": no step touched it
+            # What nobody else holds was made by the function: callers get one of their own each time.
+            if sys.getrefcount(value) > HELD:
+                return "same", value, None
+            kept = value._array
+            value._set_array(kept.copy())
+            return "copy", kept, value._result
+        self._result(ref)
+        return "made", ref, value._result
+
+    def _leaf(self, leaf: Any) -> tuple[Value, Any, Any]:
+        """A leaf, the gradient that it must have before a run, and where the one that it has afterwards lies."""
+        grad = leaf.value._grad
+        if grad is None:
+            return leaf.value, leaf.given, None
+        ref = self.recorder.ref(grad._array)
+        self._result(ref)
+        return leaf.value, leaf.given, ref if ref.memory.kind == RESULT else grad
+
+    def fits(self) -> bool:
+        """Whether what the recording found outside of its arguments is still so."""
+        if self.epoch != recording.epoch[0]:
+            return False
+        for module, training in self.modules:
+            if module.training is not training:
+                return False
+        for value, given in self.guarded:  # noqa: SIM110 - half the time of all() with a generator
+            if value._grad is not given:
+                return False
+        return True
+
+    def lower(self, without: frozenset[str]) -> Program:
+        """Make the program."""
+        r = self.recorder
+        steps, self.counts = optimised(r.steps, without)
+        made = self.program = Program(steps, r.memories, len(r.groups), self.results)
+        recording.known.update(id(m.root) for m in r.memories if m.kind == STATE)
+        self.makers = [self._maker(m) for m in self.results]
+        return made
+
+    def _maker(self, memory: Memory) -> tuple[tuple[int, ...], np.dtype, Any, Any]:
+        """Shape and dtype of a result, and the leaf whose gradient it is, with a reference if that is a part."""
+        root = memory.root
+        if memory.number not in self.grads:
+            return root.shape, root.dtype, None, None
+        value, ref = self.grads[memory.number]
+        whole = ref.first == 0 and ref.shape == root.shape and ref.strides == root.strides
+        return root.shape, root.dtype, value, None if whole else ref
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:
+        """Do it again."""
+        program = self.program or self.lower(without)
+        bound = [tensors[j]._array for j in self.first]
+        for group in self.apart:
+            self._check_distances(group, tensors)
+        for call in self.before:
+            call()
+        fresh: list[tuple[Any, Any, np.ndarray]] = []
+        for shape, dtype, leaf, ref in self.makers:
+            if leaf is not None:
+                grad = leaf._grad
+                # A gradient that nobody but its leaf holds is written over. The references are: the
+                # leaf, the name here, the argument of the question; of the array: its tensor, the question.
+                if (
+                    grad is not None
+                    and ref is None
+                    and _references(grad) == 3
+                    and _references(grad._array) == 2
+                    and grad._node is None
+                    and grad._view is None
+                    and buffers.whole(grad._array)
+                ):
+                    bound.append(grad._array)
+                    continue
+                array = _empty(shape, dtype)
+                fresh.append((leaf, ref, array))
+            else:
+                array = _empty(shape, dtype)
+            bound.append(array)
+        for call in self.before:
+            call.commit()
+        earlier = [(leaf, leaf._grad) for leaf, _, _ in fresh]
+        for leaf, ref, array in fresh:  # before the run, since hooks may look at them
+            leaf._grad = leaf._make(array if ref is None else self._array(ref, bound))
+        try:
+            program.run(bound)
+            for ref, check in self.checks:
+                check(self._array(ref, bound))
+        except BaseException:
+            for leaf, grad in earlier:
+                leaf._grad = grad
+            raise
+        if self.generators:
+            for generator, _, used in self.generators:
+                generator._offset = (generator._offset + used) & 0x7FFF_FFFF_FFFF_FFFF
+        for version in self.versions:
+            version[0] += 1
+        for leaf in self.cleared:
+            leaf._grad = None
+        for call in self.after:
+            call()
+        made = [self._made(how, what, cls, tensors, bound) for how, what, cls in self.outputs]
+        return made[0] if self.structure is SLOT else unflatten(self.structure, iter(made))
+
+    def _check_distances(self, group: list[tuple[int, int]], tensors: Sequence[Value]) -> None:
+        """Arguments that overlapped have to lie to one another as they did."""
+        addresses = [tensors[j]._array.__array_interface__["data"][0] - at for j, at in group]
+        if any(a != addresses[0] for a in addresses):
+            raise recording.StaleError("arguments overlap in another way")
+
+    def _array(self, ref: Ref, bound: Sequence[np.ndarray]) -> np.ndarray:
+        program = self.program
+        assert program is not None
+        if ref.memory.kind == STATE:
+            return ref.array
+        base, offset = program.place(ref)
+        owner = bound[base - 2]
+        if not offset and owner.shape == ref.shape and owner.strides == ref.strides:
+            return owner
+        return array_at(owner.__array_interface__["data"][0] + offset, ref, owner)
+
+    def _made(
+        self, how: str, what: Any, cls: Any, tensors: Sequence[Value], bound: Sequence[np.ndarray]
+    ) -> Any:
+        if how == "made":
+            return cls._make(self._array(what, bound))
+        if how == "argument":
+            return tensors[what]
+        return what if how == "same" else cls._make(what.copy())
