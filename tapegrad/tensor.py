@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -375,7 +376,11 @@ class Tensor(
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over per index, for all dimensions or one."""
-        strides = tuple(s // self._array.itemsize for s in self._array.strides)
+        array = self._array
+        if array.size:
+            strides = tuple(s // array.itemsize for s in array.strides)
+        else:  # NumPy has zeros there
+            strides = tuple(prod(max(n, 1) for n in array.shape[d + 1 :]) for d in range(array.ndim))
         return strides if dim is None else strides[ops.dims.wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:

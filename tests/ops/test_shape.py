@@ -1,4 +1,4 @@
-"""Joining tensors: the old convention about tensors of shape (0,)."""
+"""Tensors without elements: how they are joined, and their strides."""
 
 from __future__ import annotations
 
@@ -22,3 +22,9 @@ def test_cat_leaves_empty_tensors_out_and_checks_the_dimension_by_the_others() -
     for others in ([tg.ones(2, 3)], [tg.ones(2)], [tg.ones(1, 0)]):
         with pytest.raises(IndexError, match="Dimension out of range"):
             tg.cat([tg.zeros(0), *others], 2)
+
+
+def test_tensors_without_elements_have_the_strides_of_contiguous_ones() -> None:
+    assert tg.ones(0).stride() == (1,)
+    assert tg.ones(2, 0, 3).stride() == (3, 3, 1)
+    assert tg.ones(3)[tg.zeros(3) > 0].stride(0) == 1
