@@ -23,6 +23,7 @@ from .convert import copied_into
 from .generator import Generator, chosen
 from .inplace import kernel_inplace
 from .shape import broadcast_shapes
+from .sort import FEW, first_of_rows
 
 __all__ = ["bernoulli", "multinomial", "poisson"]
 
@@ -297,6 +298,8 @@ def _without_replacement(rows: np.ndarray, samples: int, generator: Generator) -
         times = draws.exponential(rows.shape, generator, 1.0) / rows
     if samples == 1:
         return times.argmin(1)[:, None].astype(np.int64)  # type: ignore[no-any-return]
+    if samples <= FEW:
+        return first_of_rows(times, samples, False)[1]
     return np.argsort(times, axis=1, kind="stable")[:, :samples].astype(np.int64)
 
 

@@ -99,6 +99,7 @@ PROGRAM = """
         work(lambda a: a.sum(0), x(9000, 3))
         work(lambda a: a.argmax(), x(90, 100))
         work(lambda a: a.topk(3), x(9, 40))
+        work(lambda a: a.topk(3, largest=False), x(9, 40))
         work(lambda a: a.kthvalue(3), x(9, 40))
         # softmax, classes, norms
         for axis in (0, 1):

@@ -166,6 +166,22 @@ def test_order_statistics_of_long_lanes() -> None:
         t.kthvalue(0, 1)
 
 
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [1, 3, 32, 33, 50])
+def test_topk_of_equal_elements_and_nan(k: int, largest: bool) -> None:
+    x = np.random.default_rng(1).integers(0, 9, (40, 50)).astype("f")
+    x[::3, ::7] = np.nan
+    x[1], x[2] = np.sort(x[1]), -np.sort(-x[2])
+    values, indices = tg.from_numpy(x).topk(k, -1, largest)
+    order = np.argsort(-x if largest else x, axis=1, kind="stable")
+    if largest:  # NaN comes first
+        order = np.argsort(np.where(np.isnan(x), -np.inf, -x), axis=1, kind="stable")
+    if k <= 32:
+        np.testing.assert_array_equal(indices.numpy(), order[:, :k])
+    np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), 1), values.numpy())
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order[:, :k], 1))
+
+
 @pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "midpoint", "nearest"])
 def test_quantiles(interpolation: str) -> None:
     x = RANDOM.standard_normal((3, 8))
