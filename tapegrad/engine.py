@@ -266,7 +266,7 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
                 or not g.flags.c_contiguous
                 or not g.flags.writeable
             ):
-                g = np.array(g, order="C", copy=True)
+                g = duplicate(g)
             leaf._grad = leaf._make(g)
             return
         array = have._array

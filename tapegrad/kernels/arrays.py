@@ -43,11 +43,11 @@ def duplicate(x: np.ndarray) -> np.ndarray:
 
 def copied(x: np.ndarray, dtype: Any) -> np.ndarray:
     """A copy in C order and of a dtype."""
-    if not active:
+    if not active and x.nbytes < buffers.LARGE:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             return np.array(x, dtype, order="C", copy=True)
-    out = np.empty(x.shape, dtype)
+    out = np.empty(x.shape, dtype) if active else buffers.empty(x.shape, dtype)
     copy(out, x)
     return out
 
