@@ -142,6 +142,15 @@ class UninitializedTensorMixin(Tensor):
         """Itself: there are no values to share."""
         return self
 
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """As ``Tensor.requires_grad_``: layers may be frozen before their first call."""
+        self._node = LEAF if requires_grad else None
+        return self
+
+    def numpy(self, *, force: Any = False) -> np.ndarray:
+        """Refused."""
+        self._refuse()
+
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """As ``Tensor.to``; only the dtype can change."""
         return _uninitialized(type(self), self.requires_grad, self.data.to(*args, **kwargs).dtype)

@@ -25,11 +25,12 @@ from typing import Any
 
 from .. import dtypes, tape
 from ..creation import zeros
-from ..modes import enable_grad
+from ..modes import enable_grad, no_grad
 from ..random import Generator, fork_rng, rand
 from ..tape import Entry, Value
 from ..tensor import Tensor
 from .module import Module
+from .parameter import is_lazy
 
 
 @dataclass
@@ -113,6 +114,8 @@ def summary(
     if not isinstance(model, Module):
         raise TypeError(f"summary: model must be a Module, got {type(model).__name__}")
     args, kwargs = _arguments(model, input_size, input_data, dtypes)
+    if any(is_lazy(t) for t in [*model.parameters(), *model.buffers()]):
+        _materialize(model, args, kwargs)
     rows = {id(m): Layer(name, type(m).__name__) for name, m in model.named_modules()}
     _count_parameters(model, rows)
     everything = all(p.requires_grad for p in model.parameters()) and bool(list(model.parameters()))
@@ -245,6 +248,17 @@ def _restored(model: Module) -> Iterator[None]:
     finally:
         for module, name, buffer, content in before:
             module._buffers[name] = buffer.copy_(content)
+
+
+def _materialize(model: Module, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Let lazy layers learn their shapes, by a pass that leaves running statistics as they are."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        with no_grad():
+            model.eval()(*args, **kwargs)
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def _out_size(name: str, input: Any, n: int, output_size: Any) -> tuple[int, ...
         raise RuntimeError(f"{name}: output_size must be {n} ints (or one), but got {list(items)}")
     out = []
     for d, v in enumerate(items):
-        if v is None:
+        if v is None and n > 1:  # in one dimension there would be nothing left to do
             v = shape[len(shape) - n + d]
         if isinstance(v, float) or not hasattr(v, "__index__"):
             raise TypeError(

@@ -372,6 +372,10 @@ def _avg(
     if divisor == 0:
         raise RuntimeError(f"{name}: divisor must be not zero")
     windows = _windows(name, input, n, kernel, stride, padding, 1, ceil_mode)
+    if n == 3 and any(k > size for k, size in zip(windows.kernel, windows.size, strict=True)):
+        raise RuntimeError(
+            f"{name}: input image {list(windows.size)} smaller than kernel size {list(windows.kernel)}"
+        )
     return MEAN[n](input, windows=windows, padded=bool(count_include_pad), divisor=int(divisor or 0))
 
 

@@ -78,7 +78,7 @@ def transposed(r: Draw) -> Configuration:
 
 
 def pooling(r: Draw) -> Configuration:
-    n, x = r.randint(1, 3), None
+    n = r.randint(1, 3)
     options = {"stride": r.one(None, r.per_dim(n, 1, 3)), "ceil_mode": r.yes(), "padding": r.per_dim(n, 0, 2)}
     x = r.image(r.randint(1, 3), n)
     if r.yes():
@@ -87,9 +87,7 @@ def pooling(r: Draw) -> Configuration:
             # Of windows that meet padding alone, PyTorch's gradient goes to other planes.
             options["padding"] = 0
         return Configuration(f"MaxPool{n}d", (r.per_dim(n, 1, 4),), options, [x])
-    n = min(n, 2)  # in three dimensions PyTorch also refuses windows larger than the input
-    x = r.image(r.randint(1, 3), n)
-    options |= {"stride": None, "padding": r.per_dim(n, 0, 2), "count_include_pad": r.yes()}
+    options["count_include_pad"] = r.yes()
     if n > 1:
         options["divisor_override"] = r.one(None, 3)
     return Configuration(f"AvgPool{n}d", (r.per_dim(n, 1, 4),), options, [x])
@@ -97,8 +95,7 @@ def pooling(r: Draw) -> Configuration:
 
 def adaptive(r: Draw) -> Configuration:
     n = r.randint(1, 3)
-    # PyTorch takes None from two dimensions on.
-    size = r.one(r.randint(1, 9), tuple(r.one(r.randint(1, 9), None if n > 1 else 2) for _ in range(n)))
+    size = r.one(r.randint(1, 9), tuple(r.one(r.randint(1, 9), None) for _ in range(n)))
     x = r.image(r.randint(1, 3), n)
     if r.yes():
         return Configuration(f"AdaptiveMaxPool{n}d", (size,), {"return_indices": r.yes()}, [x])

@@ -184,3 +184,30 @@ def test_a_hook_of_a_pickled_module_keeps_its_place():
     handle = linear.register_forward_pre_hook(print)
     assert handle.id not in range(5000, 9000)
     assert len(linear._forward_pre_hooks) == before + 1
+
+
+def test_frozen_before_the_first_call():
+    lazy = tg.nn.LazyLinear(2).requires_grad_(False)
+    assert not lazy.weight.requires_grad
+    lazy(tg.ones(1, 3))
+    assert not any(p.requires_grad for p in lazy.parameters())
+    lazy = tg.nn.LazyLinear(2).requires_grad_(False).requires_grad_()
+    lazy(tg.ones(1, 3)).sum().backward()
+    assert lazy.weight.grad is not None
+
+
+def test_they_cannot_be_saved(tmp_path):
+    with pytest.raises(ValueError, match="uninitialized parameter"):
+        tg.save(tg.nn.LazyLinear(2).state_dict(), tmp_path / "file")
+
+
+def test_a_summary_materializes_them():
+    net = tg.nn.Sequential(
+        tg.nn.LazyConv1d(4, 3), tg.nn.LazyBatchNorm1d(), tg.nn.Dropout(), tg.nn.Flatten(), tg.nn.LazyLinear(2)
+    )
+    text = str(tg.summary(net, (2, 3, 8)))
+    assert "Conv1d" in text
+    assert "Lazy" not in text
+    assert net[1].num_batches_tracked.item() == 0
+    assert net.training
+    assert all(m.training for m in net.modules())
