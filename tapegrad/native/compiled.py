@@ -8,12 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from .. import config, dtypes
+from .. import config, dtypes, tape
 from ..fastpath import Paused
 from ..kernels import recording
 from ..kernels.recording import RecordingError, StaleError
 from ..modes import modes
 from ..tape import LEAF, Value
+from .outer import Outer
 from .passes import PASSES
 from .record import Recorder
 from .replay import Recording
@@ -96,10 +97,12 @@ class Compiled:
         recorder = Recorder([t._array for t in tensors])
         try:
             with _Recording(recorder):
+                start = tape._next_position()
                 result = self.function(*args, **kwargs)
                 values: list[Value] = []
                 structure = flatten(result, values)
-                made = Recording(recorder, structure, values, tensors)
+                outer = Outer(recorder, values, tensors, start)
+                made = Recording(self.name, recorder, structure, values, tensors, outer)
         except RecordingError as err:
             if self.fallback != "eager":
                 raise

@@ -201,15 +201,16 @@ class Program:
         assert memory.kind == RESULT
         return FIRST + self.arguments + memory.number, ref.first
 
-    def view(self, ref: Ref, space: Workspace, bound: Sequence[np.ndarray]) -> np.ndarray:
+    def view(self, ref: Ref, space: Workspace | None, bound: Sequence[np.ndarray]) -> np.ndarray:
         """A reference as an array, in one run."""
         if ref.memory.kind == STATE:
             return array_at(ref.memory.address + ref.first, ref, ref.memory.root)
-        found = space.views.get(id(ref))
-        if found is not None:
-            return found
         base, offset = self.place(ref)
         if base == ARENA:
+            assert space is not None
+            found = space.views.get(id(ref))
+            if found is not None:
+                return found
             found = space.views[id(ref)] = np.ndarray(
                 ref.shape, ref.array.dtype, space.arena, offset, ref.strides
             )

@@ -11,6 +11,7 @@ import numpy as np
 from .. import buffers
 from ..kernels import recording
 from ..tape import Value
+from .outer import CompiledOp, Outer
 from .passes import optimised
 from .program import Program, array_at
 from .record import RESET, Recorder
@@ -27,7 +28,13 @@ class Recording:
     """One run of the function, and what has to hold for it to be done again."""
 
     def __init__(
-        self, recorder: Recorder, structure: Any, results: list[Value], tensors: Sequence[Value]
+        self,
+        name: str,
+        recorder: Recorder,
+        structure: Any,
+        results: list[Value],
+        tensors: Sequence[Value],
+        outer: Outer,
     ) -> None:
         self.recorder = recorder
         self.structure = structure
@@ -41,11 +48,16 @@ class Recording:
         self.grads = {grad.memory.number: (value, grad) for value, _, grad in leaves if type(grad) is Ref}
         for ref, _ in recorder.checks:
             self._result(ref)
+        self.arguments = [
+            m for m in recorder.memories if m.kind == ARGUMENT and m.index < len(recorder.groups)
+        ]
+        outer.claim(self._result, self.arguments)
+        self.outer = outer
+        self.op = CompiledOp(outer, name)
         # Counters of tensors that nobody else holds need no counting.
         self.versions = [v for v in recorder.changed.values() if sys.getrefcount(v) > 3]
         self.generators = list(recorder.generators.values())
         self.before, self.after, self.checks = recorder.before, recorder.after, recorder.checks
-        self.arguments = [m for m in recorder.memories if m.kind == ARGUMENT]
         self.first = [
             group[0][0] for group in recorder.groups
         ]  # per memory of arguments: the one that is bound
@@ -103,6 +115,8 @@ class Recording:
         made = self.program = Program(steps, r.memories, len(r.groups), self.results)
         recording.known.update(id(m.root) for m in r.memories if m.kind == STATE)
         self.makers = [self._maker(m) for m in self.results]
+        if self.outer.outputs and not self.outer.truncated:
+            self.outer.lower(r.memories, without)
         return made
 
     def _maker(self, memory: Memory) -> tuple[tuple[int, ...], np.dtype, Any, Any]:
@@ -159,6 +173,7 @@ class Recording:
             for leaf, grad in earlier:
                 leaf._grad = grad
             raise
+        starts = [(generator, generator._offset) for generator, _, _ in self.generators]
         if self.generators:
             for generator, _, used in self.generators:
                 generator._offset = (generator._offset + used) & 0x7FFF_FFFF_FFFF_FFFF
@@ -169,7 +184,21 @@ class Recording:
         for call in self.after:
             call()
         made = [self._made(how, what, cls, tensors, bound) for how, what, cls in self.outputs]
+        if self.outer.outputs:
+            self._attach(made, tensors, bound, starts)
         return made[0] if self.structure is SLOT else unflatten(self.structure, iter(made))
+
+    def _attach(
+        self, made: list[Any], tensors: Sequence[Value], bound: list[np.ndarray], starts: Any
+    ) -> None:
+        """Give results their place on the tape."""
+        outer, count = self.outer, len(self.first)
+        saved = [] if outer.truncated else [*[bound[count + m.number] for m in outer.kept], *bound[:count]]
+        watched = [m for m in made if any(m._array is a for a in saved)]
+        entry = outer.entry(self.op, tensors, saved, watched, starts)
+        for index, j in enumerate(outer.outputs):
+            if self.outputs[j][0] == "made":
+                made[j]._node, made[j]._index = entry, index
 
     def _check_distances(self, group: list[tuple[int, int]], tensors: Sequence[Value]) -> None:
         """Arguments that overlapped have to lie to one another as they did."""

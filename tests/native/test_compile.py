@@ -585,3 +585,80 @@ def test_warnings_are_not_raised_by_replays() -> None:
         warnings.simplefilter("error")
         for _ in range(3):
             compiled(tensor(3))
+
+
+# -- differentiated outside -----------------------------------------------------------------------------------
+
+
+def test_results_can_be_differentiated_outside() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    compiled = tg.compile(lambda x, t: (F.cross_entropy(model(x), t), model(x)))
+    for seed in range(4):
+        x = tensor(5, 4, seed=seed, dtype=np.float64, grad=True)
+        t = tg.from_numpy(np.random.default_rng(seed).integers(0, 3, 5))
+        found = []
+        for run in (lambda x, t: (F.cross_entropy(model(x), t), model(x)), compiled):
+            model.zero_grad()
+            x.grad = None
+            loss, out = run(x * 2, t)
+            (loss * 3 + out.sum() * 0.1).backward()
+            found.append([loss, x.grad.clone(), *[p.grad.clone() for p in model.parameters()]])
+        for a, b in zip(*found, strict=True):
+            same(a, b, 1e-9)
+
+
+def test_graphs_of_several_calls_are_alive_at_once() -> None:
+    w = tensor(3, grad=True, dtype=np.float64)
+    compiled = tg.compile(lambda x: (w * x).sin() * F.dropout(x, 0.5))
+    tg.manual_seed(0)
+    xs = [tensor(3, seed=s, dtype=np.float64) for s in range(4)]
+    outs = [compiled(x) for x in xs]
+    grads = [tg.autograd.grad(o.sum(), w)[0] for o in reversed(outs)][::-1]
+    tg.manual_seed(0)
+    for x, g in zip(xs, grads, strict=True):
+        expected = tg.autograd.grad(((w * x).sin() * F.dropout(x, 0.5)).sum(), w)[0]
+        same(expected, g, 1e-12)
+
+
+def test_rules_of_the_tape_hold_for_compiled_results() -> None:
+    w = tensor(3, grad=True)
+    compiled = tg.compile(lambda x: (w * x).exp())
+    for _ in range(3):
+        out = compiled(tensor(3))
+    assert out.requires_grad
+    assert not out.is_leaf
+    assert out.grad_fn.name() == "CompiledBackward"
+    out.sum().backward(retain_graph=True)
+    out.sum().backward()
+    same(2 * tensor(3) * out, w.grad)
+    with pytest.raises(RuntimeError, match="a second time"):
+        out.sum().backward()
+    out = compiled(tensor(3))
+    out.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an in-place operation"):
+        out.sum().backward()
+    out = compiled(tensor(3))
+    with tg.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an in-place operation"):
+        out.sum().backward()
+    out = compiled(tensor(3))
+    with pytest.raises(RuntimeError, match="Compile the function that takes both"):
+        tg.autograd.grad(out.sum(), w, create_graph=True)
+
+
+def test_a_loss_whose_graph_was_used_up_inside_says_so() -> None:
+    w = tensor(3, grad=True)
+
+    @tg.compile
+    def step(x: tg.Tensor) -> tg.Tensor:
+        w.grad = None
+        loss = (w * x).exp().sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        loss = step(tensor(3))
+        assert loss.requires_grad
+        with pytest.raises(RuntimeError, match="a second time"):
+            loss.backward()
