@@ -106,6 +106,8 @@ from .modes import is_inference_mode_enabled as is_inference_mode_enabled
 from .modes import no_grad as no_grad
 from .modes import set_grad_enabled as set_grad_enabled
 from .native import compile as compile
+from .native import scan as scan
+from .native import while_loop as while_loop
 from .nn.summary import summary as summary
 
 # The families of ops; each module lists in __all__ what it offers under PyTorch's names.

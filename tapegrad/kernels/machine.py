@@ -142,6 +142,28 @@ def enter(count: int) -> Any:
     return made.entry(("int", "l", "l", "int", *["B"] * count, "int", "int"))
 
 
+_REPEAT = """\
+def repeat(loop, code, count, bases, moving, strides, n, flag, done, start, stop):
+    t = start
+    while t < stop and flag[0] != 0:
+        call_address(loop, (code, bases), 0, count)
+        for j in range(n):
+            bases[moving[j]] += strides[j]
+        t += 1
+    done[0] = t
+"""
+
+
+def repeat() -> Any:
+    """The C function that runs a program again and again, moving some bases by strides after each time.
+
+    ``(loop, code, instructions, bases, moving, strides, how many, flag, done, start, stop)``: it stops where the flag, one
+    byte that the program may write, is 0; ``done`` becomes the number of the step that would be next.
+    """
+    made: Kernel = from_text("repeat", _REPEAT, {"call_address": call_address})
+    return made.entry(("int", "l", "int", "l", "l", "l", "int", "B", "l", "int", "int"))
+
+
 def plain() -> bool:
     """Whether kernels are plain Python, which has no addresses: programs are interpreted then."""
     return PLAIN

@@ -96,7 +96,7 @@ class Compiled:
         """Run the function eagerly, and note what it does."""
         recorder = Recorder([t._array for t in tensors])
         try:
-            with _Recording(recorder):
+            with Recordings(recorder):
                 start = tape._next_position()
                 result = self.function(*args, **kwargs)
                 values: list[Value] = []
@@ -118,7 +118,7 @@ class Compiled:
         return result
 
 
-class _Recording:
+class Recordings:
     """Within the block this thread records, and no op takes its short way."""
 
     def __init__(self, recorder: Recorder) -> None:
