@@ -500,8 +500,8 @@ class Elementwise(Op):
         if tracked:
             needs = tuple(isinstance(v, Value) and v._edge() is not None for v in values)
             old = duplicate(array) if self.inputs[0] in self.save_list(needs) else array
-            before = [x._make(old, x._node, x._index), *values[1:]]
-            before = [before[0] if v is x else v for v in before]  # x.mul_(x)
+            same = x._make(old, x._node, x._index)  # the second x in x.mul_(x)
+            before = [x._make(old, *tape.before_write(x)), *[same if v is x else v for v in values[1:]]]
         pattern = "".join(["a" if isinstance(v, Value) else "n" for v in values])
         numbers = [v for v in values if not isinstance(v, Value)] + [params[n] for n in self.params]
         # An operand in the same memory but at other places would be read after it was overwritten.

@@ -29,7 +29,7 @@ from .kernels.arrays import copy, duplicate
 from .kernels.recording import active
 from .modes import modes, set_grad
 from .replay import Algebra
-from .tape import LEAF, Entry, Truncated, Value, View, record
+from .tape import LEAF, Entry, Truncated, Value, View, before_write, record
 
 
 class Rule:
@@ -352,6 +352,8 @@ class KernelOp(Op):
     native = False
     # Optional: writes the result over the first array, for ops that change only a part of it.
     update: Callable[..., None] | None = None
+    # Whether it gives one number everywhere, which may be written to one place several times.
+    uniform = False
 
     def __init__(
         self,
@@ -587,11 +589,12 @@ def view_op(
 # -- in place -------------------------------------------------------------------------------------
 
 
-def check_inplace(x: Value, name: str) -> None:
-    """Raise if ``x`` must not be changed in place."""
+def check_inplace(x: Value, name: str, repeated: bool = False) -> None:
+    """Raise if ``x`` must not be changed in place, nor twice at one place unless ``repeated``."""
     array = x._array
     if (
         0 in array.strides
+        and not repeated
         and array.size
         and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
     ):
@@ -650,7 +653,7 @@ def rebase(x: Value, entry: Entry, write: KernelOp, index: int = 0) -> None:
 
 def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params: Any) -> Any:
     """Run an op with its result written over its first input, recorded if need be."""
-    check_inplace(x, op.name + "_")
+    check_inplace(x, op.name + "_", repeated=op.uniform and not any(isinstance(v, Value) for v in values))
     arrays = [v._array if isinstance(v, Value) else v for v in values]
     tracked = modes.grad and any(isinstance(v, Value) and v._source() is not None for v in (x, *values))
     tracked = tracked and x._array.dtype.kind == "f"
@@ -668,7 +671,7 @@ def apply_inplace(op: KernelOp, write: KernelOp, x: Any, *values: Any, **params:
         outs, extras = op._split(recording.forward(op, (x._array, *arrays), params))
     entry = None
     if tracked:
-        before = x._make(old, x._node, x._index)
+        before = x._make(old, *before_write(x))
         if x._edge() is x:
             before = x
         entry = op.record((before, *values), [x._array], params, extras)

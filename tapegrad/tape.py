@@ -156,18 +156,40 @@ class Value:
 
 def _rederive(value: Value, view: View) -> None:
     """Give a view its history anew after its base was changed in place."""
-    base = view.base
-    node, index = base._node, base._index
+    node = view.base._node
     if node is not None and value._node is not LEAF:
-        edge = base if node is LEAF else node
-        array = base._array
-        for op, params in view.steps:
-            saved = op.static_saves(array)
-            array = op.forward(array, **params)
-            entry = record(op, (edge,), (index,), saved, (), params, ((array.shape, array.dtype),))
-            edge, index = entry, 0
-        value._move(edge, 0)
+        value._move(_derived(view), 0)
     view.seen = node
+
+
+def _derived(view: View) -> Any:
+    """The entries of a view's operations anew, from where its base stands now; the last of them."""
+    base = view.base
+    edge, index, array = base._edge(), base._index, base._array
+    for op, params in view.steps:
+        saved = op.static_saves(array)
+        array = op.forward(array, **params)
+        entry = record(op, (edge,), (index,), saved, (), params, ((array.shape, array.dtype),))
+        edge, index = entry, 0
+    return edge
+
+
+def before_write(value: Value) -> tuple[Any, int]:
+    """Node and output of a value that is about to be changed in place, as the change's entry shall see them.
+
+    Hooks stay with the node that they were registered on. A change through a view goes on from the base's history, so
+    that it leaves out the nodes of the view that have hooks: those see only what was made from the view before.
+    """
+    view, node = value._view, value._node
+    if view is not None and type(node) is Entry:
+        entry = node
+        for _ in view.steps:
+            if entry.extra is not None:
+                return _derived(view), 0
+            entry = entry.edges[0]
+            if type(entry) is not Entry:
+                break
+    return node, value._index
 
 
 class Entry:

@@ -64,7 +64,7 @@ def test_what_counts_as_a_difference(a: list[object], b: list[object], expected:
     assert programs.differs(b, a) is expected
 
 
-def test_only_pytorchs_refusals_are_excused() -> None:
+def test_only_pytorchs_refusals_and_nans_are_excused() -> None:
     step = ["step", [2], "float64", True, False, False]
     assert programs.excused([["refused", "RuntimeError", True]], [step])
     assert not programs.excused([["refused", "RuntimeError", False]], [step])
@@ -74,3 +74,8 @@ def test_only_pytorchs_refusals_are_excused() -> None:
     assert programs.excused([wrote, ["refused backward", "RuntimeError"]], [wrote, ["grad", [1.0]]])
     assert not programs.excused([step, ["refused backward", "RuntimeError"]], [step, ["grad", [1.0]]])
     assert not programs.excused([wrote, ["grad", [2.0]]], [wrote, ["grad", [1.0]]])
+    nan = float("nan")
+    assert programs.excused([["leaves", [nan, 1.0], None]], [["leaves", [2.0, 1.0], None]])
+    assert not programs.excused([["leaves", [nan, 1.0]]], [["leaves", [2.0, 1.5]]])
+    assert not programs.excused([["leaves", [2.0]]], [["leaves", [nan]]])
+    assert not programs.excused([["value", True, True, [nan]]], [["value", True, True, [2.0]]])

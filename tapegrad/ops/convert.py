@@ -35,6 +35,9 @@ def filled(input: Any, value: Any, *, number: Any) -> Any:
     return np.broadcast_to(one, input.shape)
 
 
+filled.uniform = True
+
+
 def to_dtype(input: Any, dtype: dtypes.dtype, copy: bool = False) -> Any:
     """The tensor itself if it has that dtype already (unless ``copy``), else a converted copy."""
     if input._array.dtype.num == dtype.numpy.num and not copy:

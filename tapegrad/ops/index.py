@@ -114,6 +114,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     target = _view(self, basic) if basic and any(item is not FULL for item in basic) else self
     if picks is None:
         if not isinstance(value, Value):
+            check_inplace(target, "copy_")  # fill_ would write twice to one place
             target.fill_(value.item())
         else:
             target.copy_(_without_ones(value, target._array.shape))
