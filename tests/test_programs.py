@@ -64,7 +64,7 @@ def test_what_counts_as_a_difference(a: list[object], b: list[object], expected:
     assert programs.differs(b, a) is expected
 
 
-def test_only_pytorchs_refusals_and_nans_are_excused() -> None:
+def test_only_pytorchs_refusals_and_roundings_are_excused() -> None:
     step = ["step", [2], "float64", True, False, False]
     assert programs.excused([["refused", "RuntimeError", True]], [step])
     assert not programs.excused([["refused", "RuntimeError", False]], [step])
@@ -78,4 +78,7 @@ def test_only_pytorchs_refusals_and_nans_are_excused() -> None:
     assert programs.excused([["leaves", [nan, 1.0], None]], [["leaves", [2.0, 1.0], None]])
     assert not programs.excused([["leaves", [nan, 1.0]]], [["leaves", [2.0, 1.5]]])
     assert not programs.excused([["leaves", [2.0]]], [["leaves", [nan]]])
+    assert programs.excused([["leaves", [150.0], [0.0]]], [["leaves", [150.0], [1e-4]]])
+    assert not programs.excused([["leaves", [15.0], [0.0]]], [["leaves", [15.0], [1e-3]]])
+    assert not programs.excused([["leaves", [1e9], [0.0]]], [["leaves", [1e9], [0.1]]])
     assert not programs.excused([["value", True, True, [nan]]], [["value", True, True, [2.0]]])

@@ -29,7 +29,7 @@ from ..modes import modes, no_grad
 from ..op import Packed, check_inplace, rebase
 from ..ops.shape import write_view
 from ..replay import Algebra
-from ..tape import Entry, Truncated, Value, describe_site, record
+from ..tape import Entry, Truncated, Value, before_write, describe_site, record
 from ..tensor import Tensor
 
 
@@ -277,7 +277,12 @@ def _check_dirty(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], o
 def _track(
     cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...], outputs: list[Any]
 ) -> list[Any]:
-    indices = tuple(a._index if isinstance(a, Value) else 0 for a in args)
+    places = [before_write(a) if _is_one_of(a, ctx._dirty) else None for a in args]
+    edges = tuple(e if e is None or p is None else p[0] for e, p in zip(edges, places, strict=True))
+    indices = tuple(
+        p[1] if p is not None else a._index if isinstance(a, Value) else 0
+        for a, p in zip(args, places, strict=True)
+    )
     finished: list[Any] = []
     for x in outputs:
         if (

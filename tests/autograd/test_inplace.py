@@ -62,6 +62,32 @@ def test_a_write_through_a_view_goes_past_the_hooks_of_the_view() -> None:
     assert x.grad.tolist() == [[2, 6, 6], [2, 2, 2]]
 
 
+class Tripled(tg.autograd.Function):
+    """Three times its argument, in place."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        a.mul_(3)
+        ctx.mark_dirty(a)
+        return a
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 3
+
+
+def test_a_function_that_changes_its_argument_goes_past_the_hooks_of_the_view() -> None:
+    x = tg.ones(2, 3, requires_grad=True)
+    base = x * 2
+    fired: list[Any] = []
+    row = base[0]
+    row.register_hook(fired.append)
+    Tripled.apply(row)
+    base.sum().backward()
+    assert not fired
+    assert x.grad.tolist() == [[6, 6, 6], [2, 2, 2]]
+
+
 @pytest.mark.parametrize("lib", [tg, torch], ids=["tapegrad", "PyTorch"])
 def test_expanded_tensors_take_one_number_everywhere(lib: Any) -> None:
     base = lib.zeros(3)
