@@ -189,10 +189,9 @@ class TestLearns:
     def test_vaegan(self) -> None:
         assert program("vaegan").main(["--epochs", "5"]) < 0.2  # 0.34 after the first one
 
-    @pytest.mark.parametrize("name", ["char_lstm", "transformer"])
-    def test_text(self, name: str) -> None:
-        steps = {"char_lstm": "400", "transformer": "1500"}[name]
-        assert program(name).main(["--steps", steps]) < pair_bits(common.Text())
+    @pytest.mark.parametrize(("name", "steps"), [("char_lstm", "250"), ("transformer", "800")])
+    def test_text(self, name: str, steps: str) -> None:
+        assert program(name).main(["--steps", steps]) < pair_bits(common.Text()) - 0.3
 
     def test_pinn(self) -> None:
         assert program("pinn").main([]) < 0.01
