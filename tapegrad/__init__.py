@@ -4,6 +4,7 @@
 """
 
 # Switches and questions about what is not there.
+from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends

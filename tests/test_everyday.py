@@ -261,3 +261,24 @@ def test_switches():
     assert tg.get_float32_matmul_precision() == "highest"
     with pytest.raises(ValueError, match="'highest', 'high' or 'medium'"):
         tg.set_float32_matmul_precision("low")
+
+
+def test_no_accelerator() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is the oracle")
+    if torch.accelerator.is_available():
+        pytest.skip("there is an accelerator here that PyTorch finds")
+
+    def seen(lib):
+        found = []
+        asked = [
+            *("is_available", "device_count", "current_accelerator", "current_device_index", "synchronize"),
+            *("empty_cache", "memory_allocated", "current_stream"),
+        ]
+        for name in asked:
+            try:
+                found.append(getattr(lib.accelerator, name)())
+            except RuntimeError as err:
+                found.append(type(err).__name__)
+        return found
+
+    assert seen(tg) == seen(torch)

@@ -33,7 +33,7 @@ FLOORS: list[set[str]] = [
         "sites",
         "sources",
     },
-    {"backends", "amp"},
+    {"backends", "amp", "accelerator"},
     {"cuda"},
     {"blas", "buffers"},
     {"kernels", "printing", "threads"},
