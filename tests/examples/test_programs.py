@@ -49,7 +49,16 @@ def text_file(folder: pathlib.Path) -> list[str]:
 
 def test_every_program_is_here() -> None:
     folder = pathlib.Path(common.__file__).parent
-    assert {p.stem for p in folder.glob("*.py")} == {*SHORT, "common", "__init__"}
+    assert {p.stem for p in folder.glob("*.py")} == {*SHORT, "common", "__init__", "__main__"}
+
+
+def test_the_list_of_programs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tapegrad.examples"], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()[1:]
+    assert {line.split()[0] for line in lines} == set(SHORT)
+    assert all(line.endswith(".") and len(line.split()) > 4 for line in lines)
 
 
 @pytest.mark.parametrize("name", SHORT)
