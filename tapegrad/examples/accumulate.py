@@ -1,9 +1,9 @@
 """Train with batches in parts: gradients add up over several backward passes before one step.
 
-``backward`` adds to ``.grad``, and only ``zero_grad`` empties it. So a batch that is too large for memory is cut
-into ``--parts`` equal parts: each records, runs backward and releases its own graph, and after the last one the
-optimizer takes the step of the whole batch. The program prints what the tape held at most, and how far the sum of the
-parts' gradients is from the gradient of the whole.
+``backward`` adds to ``.grad``, and only ``zero_grad`` empties it. So a batch that is too large for memory
+is cut into ``--parts`` equal parts: each records, runs backward and releases its own graph, and after the
+last one the optimizer takes the step of the whole batch. The program prints what the tape held at most, and
+how far the sum of the parts' gradients is from the gradient of the whole.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def main(arguments: list[str] | None = None) -> float:
                 run.show(loss=total)
             test_loss, accuracy = evaluate(model, test)
             run.record(epoch=epoch, train_loss=total, test_loss=test_loss, test_accuracy=accuracy)
-        print(
-            f"largest difference to the gradient of a whole batch: {difference(model, images, labels, options.parts):.2g}"
-        )
+        apart = difference(model, images, labels, options.parts)
+        print(f"largest difference to the gradient of a whole batch: {apart:.2g}")
     print(f"test accuracy {accuracy:.2%}")
     return accuracy
 

@@ -1,10 +1,10 @@
 """Train a network after AlexNet that is split in two modules, together or one part alone.
 
 The convolutions are one module, the classifier another; one optimizer holds the parameters of both
-(``itertools.chain``). ``--train both`` trains them together. ``--train classifier`` trains the second part on
-random convolutions, in one of two ways (``--cut``): ``detach`` hands over a tensor without history, so that
-backward ends there; ``freeze`` switches off requires_grad of the convolutions' parameters, so that nothing is recorded
-before the classifier. Both ways give the same weights.
+(``itertools.chain``). ``--train both`` trains them together. ``--train classifier`` trains the second part
+on random convolutions, in one of two ways (``--cut``): ``detach`` hands over a tensor without history, so
+that backward ends there; ``freeze`` switches off requires_grad of the convolutions' parameters, so that
+nothing is recorded before the classifier. Both ways give the same weights.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Train an LSTM to continue a text, character by character.
 
 It reads Python's own help texts about the language (or a file), learns to predict the next character, and
-writes some text of its own. The state at the end of a piece is not carried over to the next one, since pieces come from random places.
+writes some text of its own. The state at the end of a piece is not carried over to the next one, since
+pieces come from random places.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ def main(arguments: list[str] | None = None) -> float:
         model = CharLSTM(len(text.letters), options.hidden)
         optimizer = tg.optim.Adam(model.parameters(), lr=options.lr)
         schedule = tg.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps)
-        print(
-            f"{len(text.train):,} characters to train, {len(text.test):,} to test, {len(text.letters)} letters"
-        )
+        sizes = len(text.train), len(text.test), len(text.letters)
+        print("{:,} characters to train, {:,} to test, {} letters".format(*sizes))
 
         for step in run.bar(range(1, options.steps + 1)):
             codes, following = text.batch(text.train, options.batch_size, options.length)

@@ -1,7 +1,7 @@
 """Train a small convolutional network, after LeNet, on MNIST's digits.
 
-Two convolutions with pooling and two linear layers. Each batch is shifted by up to two pixels, the learning rate
-goes up and down once (OneCycleLR). About 98 % of the 1,000 test digits are read correctly.
+Two convolutions with pooling and two linear layers. Each batch is shifted by up to two pixels, the learning
+rate goes up and down once (OneCycleLR). About 98 % of the 1,000 test digits are read correctly.
 """
 
 from __future__ import annotations

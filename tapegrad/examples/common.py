@@ -138,8 +138,8 @@ class Run:
                 run.show(loss=loss)
             run.record(step=step, loss=loss)
 
-    A record is printed, kept in ``records``, and written to the log files at once; at the end of the block the curves
-    are drawn. The first entry of a record is what curves are drawn over.
+    A record is printed, kept in ``records``, and written to the log files at once; at the end of the block the
+    curves are drawn. The first entry of a record is what curves are drawn over.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -287,7 +287,8 @@ class Text:
             text = path.read_text()
         if len(text) < max(2000, 11 * length):
             raise SystemExit(
-                f"{path or 'the text'} has {len(text)} characters, too few for samples of {length}: the last tenth is the test"
+                f"{path or 'the text'} has {len(text)} characters, too few for samples of {length}: "
+                "the last tenth of them is the test"
             )
         self.letters = sorted(set(text))
         numbers = {letter: n for n, letter in enumerate(self.letters)}

@@ -1,8 +1,8 @@
 """Train two networks against each other: one makes digits, the other tells them from real ones.
 
-The generative adversarial network of Goodfellow et al. (2014), with the generator's loss that does not saturate. The
-discriminator's step sees the made pictures detached: its backward ends there. The generator's step goes
-through the discriminator, whose gradients from it are thrown away by the next ``zero_grad``.
+The generative adversarial network of Goodfellow et al. (2014), with the generator's loss that does not
+saturate. The discriminator's step sees the made pictures detached: its backward ends there. The generator's
+step goes through the discriminator, whose gradients from it are thrown away by the next ``zero_grad``.
 """
 
 from __future__ import annotations

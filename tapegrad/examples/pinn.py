@@ -1,9 +1,10 @@
 """Solve a differential equation by a network whose loss is the equation, with SciPy's optimizers.
 
-A damped oscillator, u'' + 2 d u' + w^2 u = 0 with u(0) = 1 and u'(0) = 0, on 0 <= t <= 3. The network N gives
-u(t) = 1 + t^2 N(t), which starts right whatever N is. u' and u'' are recorded derivatives (``create_graph``), so that the
-loss, the mean square of the equation's left side, can be differentiated for the weights: a third derivative in
-all. ``tg.optim.minimize`` hands it to SciPy in float64. The solution is known, and the error is printed.
+A damped oscillator, u'' + 2 d u' + w^2 u = 0 with u(0) = 1 and u'(0) = 0, on 0 <= t <= 3. The network N
+gives u(t) = 1 + t^2 N(t), which starts right whatever N is. u' and u'' are recorded derivatives
+(``create_graph``), so that the loss, the mean square of the equation's left side, can be differentiated for
+the weights: a third derivative in all. ``tg.optim.minimize`` hands it to SciPy in float64. The solution is
+known, and the error is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Train the same network on one thread and on several, and compare times and weights.
 
-Kernels cut their work by its size alone, never by the number of threads, so the weights come out the same to the last
-bit. More threads pay for large layers and batches; on a machine that is busy with other work they may cost.
+Kernels cut their work by its size alone, never by the number of threads, so the weights come out the same
+to the last bit. More threads pay for large layers and batches; on a machine that is busy with other work
+they may cost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Train a small transformer to continue a text, character by character.
 
-Two encoder layers with a causal mask: each character is predicted from the ones before it. It reads Python's own help texts
-about the language (or a file).
+Two encoder layers with a causal mask: each character is predicted from the ones before it. It reads
+Python's own help texts about the language (or a file).
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ def main(arguments: list[str] | None = None) -> float:
         model = CharTransformer(len(text.letters), options.length, options.hidden, options.layers)
         optimizer = tg.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01)
         schedule = tg.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, options.steps + 1)
-        print(
-            f"{len(text.train):,} characters to train, {len(text.test):,} to test, {len(text.letters)} letters"
-        )
+        sizes = len(text.train), len(text.test), len(text.letters)
+        print("{:,} characters to train, {:,} to test, {} letters".format(*sizes))
 
         for step in run.bar(range(1, options.steps + 1)):
             codes, following = text.batch(text.train, options.batch_size, options.length)

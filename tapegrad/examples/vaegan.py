@@ -1,15 +1,16 @@
 """Train a VAE-GAN: three networks, three optimizers, and losses that share intermediate results.
 
-After Larsen et al. (2016). The encoder turns a picture into a distribution of codes, the decoder turns codes into pictures,
-the discriminator tells made from real, and its inner features say how well a picture was reconstructed:
+After Larsen et al. (2016). The encoder turns a picture into a distribution of codes, the decoder turns
+codes into pictures, the discriminator tells made from real, and its inner features say how well a picture
+was reconstructed:
 
 * discriminator: real pictures against reconstructed and invented ones, which it sees detached;
 * decoder: looks real, and its reconstructions have the features of their originals;
 * encoder: the same features, and codes that are nearly normal (the KL divergence).
 
-The last two losses share one graph. It is differentiated twice, the first time with ``retain_graph=True``; ``inputs=`` says
-whose gradients each backward is for; and no network takes its step before both are done, since a step
-changes weights that the graph still needs.
+The last two losses share one graph. It is differentiated twice, the first time with ``retain_graph=True``;
+``inputs=`` says whose gradients each backward is for; and no network takes its step before both are done,
+since a step changes weights that the graph still needs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Train a Wasserstein GAN with gradient penalty: a loss that contains a gradient.
 
-The critic of Gulrajani et al. (2017) is to have slope 1 between real and made pictures. Its loss therefore contains
-the gradient of its own output for its input: ``autograd.grad(..., create_graph=True)`` records that
-backward, and the loss's backward goes through it, a second derivative.
+The critic of Gulrajani et al. (2017) is to have slope 1 between real and made pictures. Its loss therefore
+contains the gradient of its own output for its input: ``autograd.grad(..., create_graph=True)`` records
+that backward, and the loss's backward goes through it, a second derivative.
 """
 
 from __future__ import annotations
