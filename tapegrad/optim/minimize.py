@@ -67,13 +67,13 @@ def minimize(
 ) -> Minimum:
     """Minimise ``fn(params)``, a tensor of one element, by a method of ``scipy.optimize.minimize``.
 
-    ``params`` is where to start: a floating tensor, array or number, or a dict, list or tuple of such; ``fn``
-    gets the same containers with float64 tensors, and so does the result. Or it is a module with float64 parameters:
-    ``fn`` gets the module, and those of its parameters that require grad are changed in place (after an exception
-    they are as before). ``bounds`` is a pair (lower, upper), each None, a number, or a tree of these like
-    ``params``. ``options`` and ``tol`` are the method's own; ``callback`` gets the tree of each new iterate and may
-    raise StopIteration (not with TNC). Needs SciPy, whose BLAS is kept to one thread meanwhile: its pool and NumPy's would wait
-    for each other.
+    ``params`` is where to start: a floating tensor, array or number, or a dict, list or tuple of such;
+    ``fn`` gets the same containers with float64 tensors, and so does the result. Or it is a module with
+    float64 parameters: ``fn`` gets the module, and those of its parameters that require grad are changed in
+    place (after an exception they are as before). ``bounds`` is a pair (lower, upper), each None, a number,
+    or a tree of these like ``params``. ``options`` and ``tol`` are the method's own; ``callback`` gets the
+    tree of each new iterate and may raise StopIteration (not with TNC). Needs SciPy, whose BLAS is kept to
+    one thread meanwhile: its pool and NumPy's would wait for each other.
     """
     name = str(method).lower()
     if name not in METHODS:
