@@ -99,6 +99,7 @@ from .inspection import Tape as Tape
 from .inspection import explain as explain
 from .inspection import live_tape as live_tape
 from .io import load as load
+from .io import load_compiled as load_compiled
 from .io import save as save
 from .modes import enable_grad as enable_grad
 from .modes import inference_mode as inference_mode

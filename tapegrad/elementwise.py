@@ -27,7 +27,7 @@ from .kernels.arrays import cast, copy, duplicate
 from .kernels.formula import Emitter, Scalar
 from .kernels.recording import active, now
 from .modes import modes
-from .op import KernelOp, Op, Packed, Rule, check_inplace, rebase
+from .op import KernelOp, Op, Packed, Rule, check_inplace, rebase, registry
 from .replay import Algebra, Short
 from .tape import Entry, Value
 
@@ -58,6 +58,8 @@ class Variant:
             self._forward = kernels.loop.Loop(
                 self.op.name, self._formula, self.arrays, self.numbers, ("out",), masks
             )
+            if registry.get(self.op.name) is self.op:
+                self._forward.origin = ("forward", self.op.name, self.pattern)
         return self._forward
 
     def _formula(self, *scalars: Any) -> Any:
@@ -117,6 +119,8 @@ class Vjp(Short):
                 outputs,
                 frozenset(op.masks),
             )
+            if registry.get(op.name) is op:
+                self.loop.origin = ("vjp", op.name, self.variant.pattern, self.needs)
         self.ready = True
         return self
 

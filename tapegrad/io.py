@@ -26,6 +26,8 @@ import numpy as np
 
 from . import dtypes
 from .creation import from_numpy
+from .native import export
+from .native.export import LoadedProgram
 from .tensor import Tensor
 
 # Either key tells that the file is ours, so that damage to one of them is noticed too.
@@ -73,6 +75,15 @@ def load(f: str | os.PathLike[str], map_location: Any = None, *, weights_only: b
         return _value(json.loads(tree), arrays)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise ValueError(f"{path} is damaged: {err}") from err
+
+
+def load_compiled(path: str | os.PathLike[str]) -> LoadedProgram:
+    """A function that :meth:`tapegrad.native.Compiled.save` wrote, to be called with tensors like those it was made for.
+
+    The file holds data only, no code. Errors: FileNotFoundError; ValueError for a damaged or foreign file, and for one
+    that was made for another CPU or version.
+    """
+    return export.load(path, Tensor)
 
 
 def save_file(

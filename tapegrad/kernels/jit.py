@@ -66,6 +66,10 @@ def device(fn: Callable[..., Any]) -> Callable[..., Any]:
     return numba.njit(forceinline=True, **FLAGS)(fn)
 
 
+# The kernels that were written, not generated, of the modules that are loaded.
+library: dict[str, Kernel] = {}
+
+
 class Kernel:
     """A function over data pointers and numbers, compiled once per combination of dtypes.
 
@@ -83,8 +87,11 @@ class Kernel:
     ) -> None:
         self.fn = fn
         self.writes = writes
+        self.origin: Any = None  # where the library has a generated kernel: see native/export.py
         self.label = label
         self.generated = generated
+        if not generated:
+            library[label] = self
         self.__doc__ = fn.__doc__
         self.flags = {**FLAGS, "nogil": True, **flags}
         self.entries: dict[tuple[str, ...], Callable[..., None]] = {}

@@ -126,6 +126,7 @@ class Loop:
         self.numbers = tuple(map(_free, numbers))
         self.outputs = outputs
         self.masks = frozenset(map(_free, masks))
+        self.origin: Any = None  # where the library has it: see native/export.py
         self.parts: tuple[str, ...] = ()  # the formulas that one was made of
         self.identity = False  # whether the formula hands its operand through
         self._kernels: dict[Any, tuple[Kernel, tuple[str, ...]]] = {}
@@ -288,3 +289,6 @@ FILL = Loop("filled", lambda value: value, (), ("value",))
 SCALE = Loop("scaled", lambda x, factor: x * factor, ("x",), ("factor",))
 RAISE = Loop("raised", lambda x, exponent: x**exponent, ("x",), ("exponent",))
 QUOTIENT = Loop("quotient", lambda x, divisor: x / divisor, ("x",), ("divisor",))
+for _name, _loop in list(globals().items()):
+    if isinstance(_loop, Loop):
+        _loop.origin = ("copy", _name)

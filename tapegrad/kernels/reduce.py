@@ -29,6 +29,10 @@ PLAIN = {"add": SUM, "mul": PRODUCT, "max": LARGEST, "min": SMALLEST}
 LARGEST_MAGNITUDE = Reduction("largest_magnitude", abs, combine="max")
 SMALLEST_MAGNITUDE = Reduction("smallest_magnitude", abs, combine="min")
 
+for _name, _value in list(globals().items()):
+    if isinstance(_value, Reduction):
+        _value.place = _name
+
 _TILE = 128  # columns whose moments are taken side by side
 
 

@@ -131,6 +131,7 @@ class Reduction:
         self.numbers = numbers
         self.combine = combine
         self.folds = combine in _SYMBOLS
+        self.place = ""  # its name in reduce.py
         self._kernels: dict[tuple[str, str, str], tuple[Kernel, tuple[str, ...]]] = {}
         self._small: dict[tuple[bool, str, str], Callable[..., None]] = {}
 
@@ -145,6 +146,7 @@ class Reduction:
                 namespace.update(device_functions(calls))
             fastmath = FLAGS["fastmath"] if self.folds else _FLAGS[self.combine]
             made = from_text(f"{self.name}_{shape}", text, namespace, fastmath=fastmath)
+            made.origin = (self.place, shape, compute, chars) if self.place else None
             sizes = 2 if shape == "rows" else 5
             number = "float" if compute in "fd" else "int"
             signature = (*chars, *[number] * len(self.numbers), *["int"] * (sizes + 2))

@@ -134,7 +134,7 @@ class Body:
             copying.copy(place, 0.0 if g is None else g._array)
         for total, leaf in zip(sums, self.leaves, strict=True):
             if id(leaf) in found:
-                self.make(total).add_(found[id(leaf)])  # type: ignore[attr-defined]
+                self.make(total).add_(found[id(leaf)])
 
     @property
     def backward(self) -> Made:

@@ -14,12 +14,13 @@ from ..kernels import recording
 from ..kernels.recording import RecordingError, StaleError
 from ..modes import modes
 from ..tape import LEAF, Value
+from . import export
 from .outer import Outer
 from .passes import PASSES
 from .record import Recorder
 from .replay import Recording
 from .report import NativeTape, sources_of, text
-from .trees import flatten
+from .trees import SLOT, flatten
 
 REMEMBERED = 64  # signatures per function; the one that was not used for longest is forgotten
 ALTERNATIVES = 4  # recordings per signature: training and evaluation, with and without gradients
@@ -91,6 +92,22 @@ class Compiled:
     def report(self, profile: bool = False) -> str:
         """What was made: steps after each pass, memory, kernels; with ``profile`` the time of each step."""
         return text(self.name, self._programs(), self.fallbacks, profile)
+
+    def save(self, path: Any) -> None:
+        """Write the program that was used last to a file, for :func:`load_compiled`: arguments in, results out, and no
+        Python, random numbers or training in between (RecordingError otherwise)."""
+        for (structure, form, *_), found in reversed(self.recordings.items()):
+            for r in found:
+                if r.program is None:
+                    r.lower(self.without)
+                given = (
+                    structure
+                    if structure is not None
+                    else (tuple, (tuple, *[SLOT] * (len(form) // 2)), (dict, ()))
+                )
+                export.save(r, path, given)
+                return
+        raise RuntimeError(f"{self.name} has not been called yet: there is nothing to save")
 
     def _record(self, key: Any, tensors: list[Value], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function eagerly, and note what it does."""

@@ -184,7 +184,7 @@ def _fused(group: Group, found: dict[int, list[Use]]) -> Map:
     if not outs:  # nobody reads any of it; the pass for dead steps is off
         outs = [last[next(reversed(last))]]
     alias = tuple(taken.get(_place(ref), -1) for _, ref in outs)
-    loop = _loop(tuple(lines), len(inputs), len(numbers), tuple(v for v, _ in outs))
+    loop = fused_loop(tuple(lines), len(inputs), len(numbers), tuple(v for v, _ in outs))
     ins, results = tuple(inputs), tuple(ref for _, ref in outs)
     if group.flat:
         ins, results = tuple(map(_flattened, ins)), tuple(map(_flattened, results))
@@ -212,7 +212,7 @@ def _flattened(ref: Ref) -> Ref:
 _loops: dict[Any, Any] = {}
 
 
-def _loop(lines: tuple[Any, ...], inputs: int, numbers: int, outs: tuple[int, ...]) -> Any:
+def fused_loop(lines: tuple[Any, ...], inputs: int, numbers: int, outs: tuple[int, ...]) -> Any:
     """The loop of a group; equal groups share one, wherever they are met."""
     key = (tuple((id(loop), *rest) for loop, *rest in lines), inputs, numbers, outs)
     found = _loops.get(key)
@@ -224,6 +224,8 @@ def _loop(lines: tuple[Any, ...], inputs: int, numbers: int, outs: tuple[int, ..
         # Operands keep their types: each formula of the group converts what it needs, as its own loop did.
         found = kernels.loop.Loop("fused", formula, arrays, constants, results, frozenset(arrays))
         found.parts = tuple(loop.name for loop, *_ in lines)
+        if all(loop.origin is not None for loop, *_ in lines):
+            found.origin = ("fused", lines, inputs, numbers, outs)
         _loops[key] = found
     return found
 
