@@ -91,13 +91,23 @@ class NAdam(FusedOptimizer):
         def momentum(count: float) -> float:
             return beta1 * (1.0 - 0.5 * 0.96 ** (count * group["momentum_decay"]))  # type: ignore[no-any-return]
 
+        # Parameters mostly have the same past, and then the same numbers.
+        known: dict[tuple[float, ...], tuple[float, list[float]]] = {}
+
         def numbers(count: float, state: dict[str, Any]) -> list[float]:
-            mu, mu_next = momentum(count), momentum(count + 1)
             array = state["mu_product"]._array
+            past = (count, array.item(), array.itemsize)
+            if past in known:
+                product, found = known[past]
+                array.fill(product)
+                return found
+            mu, mu_next = momentum(count), momentum(count + 1)
             array *= mu
             product = array.item()
             rates = lr * (1 - mu) / (1 - product), lr * mu_next / (1 - product * mu_next)
-            return [rates[0], *fixed, 1 - beta2**count, group["eps"], shrink, rates[1]]
+            found = [rates[0], *fixed, 1 - beta2**count, group["eps"], shrink, rates[1]]
+            known[past] = product, found
+            return found
 
         rule = Rule("nadam", ("exp_avg", "exp_avg_sq"), numbers, shared=False)
         self._step(group["params"], group, mark, rule)

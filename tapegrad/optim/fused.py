@@ -142,7 +142,10 @@ class FusedOptimizer(Optimizer):
             made = [
                 rule.numbers(count, self.state[param]) for param, count in zip(params, counts, strict=True)
             ]
-            return made, np.arange(len(params))
+            # Lists that are one object are one row.
+            rows = {id(numbers): numbers for numbers in made}
+            row = {key: j for j, key in enumerate(rows)}
+            return list(rows.values()), np.array([row[id(numbers)] for numbers in made], np.int64)
         place = {count: i for i, count in enumerate(dict.fromkeys(counts))}
         index = np.zeros(len(params), np.int64)
         if len(place) > 1:

@@ -99,9 +99,15 @@ class ASGD(FusedOptimizer):
         lr, lambd = number(group["lr"]), group["lambd"]
         sign = -1.0 if group["maximize"] else 1.0
 
+        # Parameters mostly have the same past, and then the same numbers.
+        known: dict[tuple[float, float], list[float]] = {}
+
         def numbers(count: float, state: dict[str, Any]) -> list[float]:
             eta, mu = state["eta"]._array, state["mu"]._array
-            made = [eta.item(), group["weight_decay"], sign, 1 - lambd * eta.item(), mu.item()]
+            rate, weight = eta.item(), mu.item()
+            made = known.setdefault(
+                (rate, weight), [rate, group["weight_decay"], sign, 1 - lambd * rate, weight]
+            )
             # Those of the next step.
             eta.fill(lr / (1 + lambd * lr * count) ** group["alpha"])
             mu.fill(1 / max(1, count - group["t0"]))
