@@ -10,6 +10,7 @@ import numpy as np
 from . import dtypes
 from .device import check_device
 from .formats import check_format
+from .kernels.arrays import copy
 from .kernels.recording import active, now
 from .ops import interop
 from .ops.dims import shape_args
@@ -20,13 +21,16 @@ from .tensor import Tensor
 
 def _finish(array: np.ndarray, requires_grad: bool, out: Any = None) -> Tensor:
     """A tensor over the array, or ``out`` with the array's shape and values."""
-    if active and array.flags.owndata and (recorder := now()) is not None:
-        recorder.constant(array)
     made: Tensor = Tensor._make(array) if out is None else out
+    if active and (recorder := now()) is not None:
+        if out is not None:
+            recorder.touch(out._array)
+        elif array.flags.owndata:
+            recorder.constant(made)
     if out is not None:
         if out._array.shape != array.shape:
             out._set_array(np.empty(array.shape, array.dtype))
-        out._array[...] = array
+        copy(out._array, array)
         out._bump("out=")
     return made.requires_grad_() if requires_grad else made
 

@@ -8,6 +8,8 @@ allocates is kept alive until the recording is over, so an address means one thi
 from __future__ import annotations
 
 import bisect
+import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +54,10 @@ class Recorder:
             int, tuple[Any, int, int]
         ] = {}  # with the first position and how many blocks were drawn
         self.checks: list[tuple[Ref, Callable[[np.ndarray], None]]] = []
+        self.starts: list[
+            tuple[Memory, Any, np.ndarray]
+        ] = []  # constants that are written over: as they were
+        self._makers: dict[int, Any] = {}  # constants that are not, by memory: a weak reference to the tensor
         self._by_root: dict[int, Memory] = {}
         self._ordered: list[Memory] = []  # by address
         self._addresses: list[int] = []
@@ -108,19 +114,55 @@ class Recorder:
             self._addresses.insert(at, memory.address)
             self._ordered.insert(at, memory)
 
-    def constant(self, array: np.ndarray) -> None:
-        """Note that an array was made by the function, with contents that depend on nothing else."""
-        self.ref(array).memory.constant = True
+    def constant(self, value: Value) -> None:
+        """Note that a tensor was made by the function, with contents that depend on nothing else."""
+        memory = self.ref(value._array).memory
+        memory.constant = True
+        self._makers[memory.index] = weakref.ref(value)
 
     def touch(self, array: np.ndarray) -> None:
         """Note that an array existed before it is written to: it is changed where it lies."""
         memory = self.ref(array).memory
         memory.kind = memory.kind or STATE
+        self._keep_start(memory)
+
+    def _keep_start(self, memory: Memory) -> None:
+        """Keep what a constant starts with, since it is about to be written over."""
+        made = self._makers.pop(memory.index, None)
+        if made is not None and memory.kind in ("", STATE):
+            memory.kind, memory.constant = STATE, False
+            self.starts.append((memory, made, memory.root.copy()))
+
+    def settle(self, results: Sequence[Value]) -> None:
+        """Decide about constants that were written over: state if somebody kept them, else each run starts afresh."""
+        for optimizer in {id(b.optimizer): b.optimizer for b in self.before}.values():
+            # The names are: each note of a step, the dictionary, the one here, and the argument of the question.
+            if sys.getrefcount(optimizer) == sum(b.optimizer is optimizer for b in self.before) + 3:
+                raise RecordingError(
+                    f"the function makes an optimizer ({type(optimizer).__name__}) of its own, whose counts and state a "
+                    "program would carry over to its next run; make the optimizer outside, or write its steps as operations"
+                )
+        recorded = len(self.steps)
+        for memory, made, start in self.starts:
+            value = made()
+            # The results' list and the tree they came from hold it, each view of it that is a result does, and here is a name.
+            known = 2 + sum(
+                2 * (r is value) + (r._view is not None and r._view.base is value) for r in results
+            )
+            if value is not None and sys.getrefcount(value) > known + (id(value) in self.leaves):
+                continue
+            memory.kind = TEMPORARY
+            self.copy(memory.root, start)
+            self.ref(start).memory.constant = True
+        for step in self.steps[recorded:]:
+            step.where = None
+        self.steps = self.steps[recorded:] + self.steps[:recorded]
 
     def _add(self, step: Step) -> None:
         step.where = tape.site()
         # What a kernel both reads and writes, like a sum that it goes on with, is its own: what existed before is touched first.
         for ref in step.writes():
+            self._keep_start(ref.memory)
             ref.memory.kind = ref.memory.kind or TEMPORARY
         for ref in step.reads():
             ref.memory.kind = ref.memory.kind or STATE  # somebody outside wrote it
@@ -146,8 +188,10 @@ class Recorder:
         if not to.size:
             return
         if not isinstance(source, np.ndarray):
+            if isinstance(source, np.generic):
+                self.refuse("a number that an operation took out of an array")
             if to.dtype.char in _LOOPS:
-                number = source.item() if isinstance(source, np.generic) else source
+                number = source
                 self.map(kernels.loop.FILL, to.dtype.char, (), (to,), (number,), (-1,))
                 return
             source = np.array(source)

@@ -40,6 +40,7 @@ class Recording:
         self.structure = structure
         self.epoch = recording.epoch[0]
         self.modules = list(recorder.modules.values())
+        recorder.settle(results)
         self.results: list[Memory] = []  # what each run allocates
         self.outputs = [self._output(v, tensors) for v in results]
         leaves = [self._leaf(leaf) for leaf in recorder.leaves.values()]

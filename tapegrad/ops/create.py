@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..device import check_device
+from ..kernels.recording import active, now
 from . import interop
 from .dims import shape_args
 
@@ -19,6 +20,8 @@ class CreationMethods:
 
     def _new(self, array: np.ndarray, requires_grad: bool) -> Any:
         made = self._make(array)  # type: ignore[attr-defined]
+        if active and (recorder := now()) is not None:
+            recorder.constant(made)
         return made.requires_grad_() if requires_grad else made
 
     def _new_type(self, dtype: Any, device: Any) -> np.dtype:

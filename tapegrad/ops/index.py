@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..kernels.recording import now
 from ..modes import modes
 from ..op import check_inplace, view_op
 from ..tape import Value
@@ -104,11 +105,15 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         return
     value = _assigned(self, value)
     shape = self._array.shape
+    if now() is not None and isinstance(key, Value) and key._array.dtype == bool and not value.ndim:
+        # How many elements a mask picks is not known to a recorded step, nor does it matter for one number.
+        self.masked_fill_(key, value if isinstance(value, Value) else value.item())
+        return
     basic, picks = taken_apart(shape, key if type(key) is tuple else as_items(key))
-    if not (
-        modes.grad
-        and (self._source() is not None or (isinstance(value, Value) and value._source() is not None))
-    ):
+    recorded = modes.grad and (
+        self._source() is not None or (isinstance(value, Value) and value._source() is not None)
+    )
+    if not recorded and now() is None:
         _write(self, basic, picks, value)
         return
     target = _view(self, basic) if basic and any(item is not FULL for item in basic) else self
@@ -133,6 +138,7 @@ def _assigned_at_once(self: Any, key: Any, value: Any) -> bool:
         or self._view is not None
         or (self._node is not None and modes.grad)
         or not array.flags.writeable
+        or now() is not None
     ):
         return False
     for item in key if type(key) is tuple else (key,):

@@ -772,7 +772,7 @@ def atleast_3d(*tensors: Any) -> Any:
 @kernel_op(x=lambda g, dims: flipped(g, dims=dims), node_name="FlipBackward0", name="flip", native=True)
 def flipped(x: Any, *, dims: Any) -> Any:
     """The order along dimensions reversed."""
-    return arrays.duplicate(np.flip(x, dims))
+    return arrays.duplicate(np.flip(x, dims) if dims else x)
 
 
 def flip(input: Any, *args: Any, dims: Any = None) -> Any:

@@ -26,7 +26,6 @@ class Group:
         self.steps = [step]
         self.position = at
         self.flat = _flat(step)
-        self.shape = step.shape
         self.size = step.outs[0].array.size
 
     def fits(self, step: Map) -> bool:
@@ -35,7 +34,8 @@ class Group:
             return False
         if self.flat and _flat(step):
             return bool(self.size == step.outs[0].array.size)
-        return self.shape == step.shape
+        # Members that are flat may have other shapes of the same size.
+        return all(s.shape == step.shape for s in self.steps)
 
     def agrees(self, step: Map) -> bool:
         """Whether what both touch is touched by both in the same order of elements."""
@@ -54,8 +54,7 @@ class Group:
         self.members.append(at)
         self.steps.append(step)
         self.position = position
-        if not _flat(step):
-            self.flat, self.shape = False, step.shape
+        self.flat = self.flat and _flat(step)
 
 
 def fuse(steps: list[Step]) -> list[Step]:
