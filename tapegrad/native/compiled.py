@@ -236,4 +236,7 @@ def compile(
         return lambda f: compile(f, fallback=fallback, without=without)
     if not callable(function):
         raise TypeError(f"compile() takes a function, not {type(function).__name__}")
-    return Compiled(function, fallback, frozenset(without))
+    made = Compiled(function, fallback, frozenset(without))
+    # A module stays one, with parameters to be trained and a state to be saved.
+    as_module = getattr(function, "_optimized", None)
+    return made if as_module is None else as_module(made)

@@ -147,6 +147,10 @@ class Module(Stateful, Called):
             "share_memory is not supported: tapegrad's tensors belong to one process; use threads"
         )
 
+    def _optimized(self, run: Callable[..., Any]) -> OptimizedModule:
+        """What ``tapegrad.compile`` makes of a module, given its compiled call."""
+        return OptimizedModule(self, run)
+
     # ---- printing
 
     def _get_name(self) -> str:
@@ -168,6 +172,57 @@ class Module(Stateful, Called):
     def _repr_html_(self) -> str:
         """For Jupyter: a tree that unfolds, with the shapes of parameters."""
         return pages.module(self)
+
+
+class OptimizedModule(Module):
+    """A module whose calls a compiled program answers, made by ``tapegrad.compile(module)``.
+
+    The module is its only child, ``_orig_mod``, and has all parameters, buffers, modes and attributes.
+    """
+
+    _run: Any
+
+    def __init__(self, module: Module, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self._modules["_orig_mod"] = module
+        self.__dict__["_run"] = run
+
+    def forward(self, *input: Any, **kwargs: Any) -> Any:
+        return self._run(*input, **kwargs)
+
+    @property
+    def training(self) -> bool:
+        return bool(self._orig_mod.training)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._orig_mod.training = mode
+
+    def __getattr__(self, name: str) -> Any:
+        """The module's own attributes; else the program's, ``report`` say."""
+        if name == "_orig_mod":
+            return super().__getattr__(name)
+        for owner in (self._orig_mod, self.__dict__.get("_run")):
+            if hasattr(owner, name):
+                return getattr(owner, name)
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "training":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Of the program only how it was made: a copy compiles its own.
+        return _compiled_again, (self._orig_mod, type(self._run), self._run.fallback, self._run.without)
+
+
+def _compiled_again(module: Module, kind: Any, fallback: Any, without: Any) -> OptimizedModule:
+    return module._optimized(kind(module, fallback, without))
 
 
 def indented(text: str, by: int = 2) -> str:
