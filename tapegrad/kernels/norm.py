@@ -195,6 +195,57 @@ def normalize_rows_weights(g, x, mean, rstd, scratch, weight, bias, rows, n, sta
                 bias[left + j] += scratch[totals + j]
 
 
+@kernel
+def normalize_rows_slopes(
+    g, x, weight, mean, rstd, out, scratch, parts, rows, piece, n, centered, start, stop
+):
+    """normalize_rows_grad, and normalize_rows_weights for each ``piece`` of rows, while a row is in the cache
+
+    The range counts pieces; parts[piece] is 2 * n sums in float64, of g * y and then of g; ``scratch`` holds as many
+    numbers for each piece.
+    """
+    for part in range(start, stop):
+        first, end = part * piece, min((part + 1) * piece, rows)
+        products = part * 2 * n
+        totals = products + n
+        for j in range(2 * n):
+            parts[products + j] = 0.0
+        r = first
+        while r < end:
+            pause = min(r + 32, end)
+            for j in range(2 * n):
+                scratch[products + j] = 0.0
+            while r < pause:
+                row = r * n
+                shift, scale, lack = _row_numbers(x, mean, rstd, r, n)
+                total, product = _row_sums(g, x, weight, shift, scale, lack, row, 0, n)
+                if not centered:
+                    total = 0.0
+                average = type(shift)(total / n)
+                share = type(shift)(product / n)
+                for j in range(n):
+                    a = g[row + j]
+                    y = (x[row + j] - shift) * scale + lack
+                    out[row + j] = (a * weight[j] - average - y * share) * scale
+                    scratch[products + j] += a * y
+                    scratch[totals + j] += a
+                r += 1
+            for j in range(2 * n):
+                parts[products + j] += scratch[products + j]
+
+
+@kernel
+def add_pieces(parts, weight, bias, pieces, n, start, stop):
+    """weight[j] and bias[j]: the sums over pieces of what normalize_rows_slopes found; the range counts columns"""
+    for j in range(start, stop):
+        weight[j] = parts[j]
+        bias[j] = parts[n + j]
+    for p in range(1, pieces):
+        for j in range(start, stop):
+            weight[j] += parts[p * 2 * n + j]
+            bias[j] += parts[p * 2 * n + n + j]
+
+
 # -- planes: (planes, length); numbers of a plane stand at its index modulo ``wrap`` -----------------------
 
 

@@ -83,13 +83,43 @@ def row_weight_slopes(g: Any, input: Any, mean: Any, rstd: Any, *, lead: Any) ->
     return weight, bias
 
 
+def _all_slopes(
+    g: Any, input: Any, weight: Any, mean: Any, rstd: Any, lead: int, centered: bool
+) -> tuple[Any, Any, Any]:
+    slope = _input_slope(g, input, weight, mean, rstd, lead, centered)
+    return slope, *_weight_slopes(g, input, mean, rstd, lead)
+
+
+@fused(_all_slopes, outputs=("input", "weight", "bias"), name="layer_norm_whole_backward", native=True)
+def row_slopes(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, *, lead: Any, centered: Any) -> Any:
+    """The cotangents of row_norm's input, weight and bias, in one pass."""
+    x = wide(input)
+    out = buffers.empty(x.shape, x.dtype)
+    shape = x.shape[lead:]
+    by_weight, by_bias = zeros(shape, np.float64), zeros(shape, np.float64)
+    if x.size:
+        n = math.prod(shape)
+        rows = x.size // n
+        piece = max(32, -(-rows // 64))
+        pieces = -(-rows // piece)
+        scratch, parts = np.empty(pieces * 2 * n, x.dtype), np.empty(pieces * 2 * n)
+        g, w = contiguous(g, x.dtype), _or(weight, n, 1.0, x.dtype)
+        args = (g, x, w, mean, rstd, out, scratch, parts, rows, piece, n, int(centered))
+        launch(kernels.norm.normalize_rows_slopes, args, pieces, 2 * x.size)
+        launch(kernels.norm.add_pieces, (parts, by_weight, by_bias, pieces, n), n, pieces * n)
+    return cast(out, input.dtype), by_weight, by_bias
+
+
 def _rule(
     g: Any, input: Any, weight: Any, mean: Any, rstd: Any, needs: Any, lead: int, centered: bool
 ) -> Any:
-    slope = row_slope(g, input, weight, mean, rstd, lead=lead, centered=centered) if needs[0] else None
-    if not (needs[1] or needs[2]):
-        return slope, None, None
-    by_weight, by_bias = row_weight_slopes(g, input, mean, rstd, lead=lead)
+    slope = None
+    if needs[0] and (needs[1] or needs[2]):
+        slope, by_weight, by_bias = row_slopes(g, input, weight, mean, rstd, lead=lead, centered=centered)
+    elif needs[0]:
+        return row_slope(g, input, weight, mean, rstd, lead=lead, centered=centered), None, None
+    else:
+        by_weight, by_bias = row_weight_slopes(g, input, mean, rstd, lead=lead)
     return slope, by_weight if needs[1] else None, by_bias if needs[2] else None
 
 
