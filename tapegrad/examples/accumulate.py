@@ -16,7 +16,7 @@ from tapegrad.examples.common import Options, Run, digits, evaluate, whole_batch
 def main(arguments: list[str] | None = None) -> float:
     """Train and test; returns the accuracy on the test digits."""
     known = Options("tapegrad.examples.accumulate", __doc__)
-    options = known.numbers(epochs=10, batch_size=200, parts=4, lr=3e-3).digits().parse(arguments)
+    options = known.numbers(epochs=10, batch_size=200, parts=4, lr=3e-3).digits().compiled().parse(arguments)
     with Run(options) as run:
         train, test = digits(options.data, options.seed)
         model = nn.Sequential(
@@ -30,12 +30,17 @@ def main(arguments: list[str] | None = None) -> float:
             f"on the tape at most: {whole:,} bytes with whole batches, {parts:,} with {options.parts} parts"
         )
 
+        @run.step
+        def step(images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
+            optimizer.zero_grad()
+            total = accumulate(model, images, labels, options.parts)
+            optimizer.step()
+            return total
+
         for epoch in range(1, options.epochs + 1):
             model.train()
             for images, labels in run.bar(loader):
-                optimizer.zero_grad()
-                total = accumulate(model, images, labels, options.parts)
-                optimizer.step()
+                total = step(images, labels)
                 run.show(loss=total)
             test_loss, accuracy = evaluate(model, test)
             run.record(epoch=epoch, train_loss=total, test_loss=test_loss, test_accuracy=accuracy)
@@ -45,13 +50,13 @@ def main(arguments: list[str] | None = None) -> float:
     return accuracy
 
 
-def accumulate(model: nn.Module, images: tg.Tensor, labels: tg.Tensor, parts: int) -> float:
+def accumulate(model: nn.Module, images: tg.Tensor, labels: tg.Tensor, parts: int) -> tg.Tensor:
     """Add the gradient of a batch's mean loss to ``.grad``, part by part; returns the mean loss."""
-    total = 0.0
+    total = tg.zeros(())
     for some, theirs in zip(images.chunk(parts), labels.chunk(parts), strict=True):
         loss = nn.functional.cross_entropy(model(some), theirs, reduction="sum") / len(labels)
         loss.backward()  # and the graph of this part is gone
-        total += loss.item()
+        total += loss.detach()
     return total
 
 

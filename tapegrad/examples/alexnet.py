@@ -56,7 +56,8 @@ class Classifier(nn.Sequential):
 
 def main(arguments: list[str] | None = None) -> float:
     """Train and test; returns the accuracy on the test digits."""
-    known = Options("tapegrad.examples.alexnet", __doc__).numbers(epochs=10, batch_size=50, lr=2e-3).digits()
+    known = Options("tapegrad.examples.alexnet", __doc__).numbers(epochs=10, batch_size=50, lr=2e-3)
+    known.digits().compiled()
     known.add_argument("--train", choices=["both", "classifier"], default="both", help="what learns (both)")
     known.add_argument(
         "--cut", choices=["detach", "freeze"], default="detach", help="how the first part is left out"
@@ -77,18 +78,23 @@ def main(arguments: list[str] | None = None) -> float:
         print(tg.summary(both, input_data=train.tensors[0][: options.batch_size], depth=1))
         most = DIGITS[options.data][1]
 
+        @run.step
+        def step(images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
+            seen = features(images)
+            if options.train == "classifier" and options.cut == "detach":
+                seen = seen.detach()
+            loss: tg.Tensor = nn.functional.cross_entropy(classifier(seen), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss
+
         for epoch in range(1, options.epochs + 1):
             both.train()
             for images, labels in run.bar(loader):
                 shift = tg.randint(-most, most + 1, (2,)).tolist()
-                seen = features(images.roll(shift, dims=(2, 3)))
-                if options.train == "classifier" and options.cut == "detach":
-                    seen = seen.detach()
-                loss = nn.functional.cross_entropy(classifier(seen), labels)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
+                loss = step(images.roll(shift, dims=(2, 3)), labels)
                 run.show(loss=loss)
             test_loss, accuracy = evaluate(both, test)
             run.record(epoch=epoch, train_loss=loss, test_loss=test_loss, test_accuracy=accuracy)

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> float:
     """Train; returns the loss on the last tenth of the text, in bits per character."""
     known = Options("tapegrad.examples.char_lstm", __doc__)
     known.numbers(steps=1000, batch_size=32, length=64, hidden=192, lr=4e-3)
-    options = known.text().parse(arguments)
+    options = known.text().compiled().parse(arguments)
     with Run(options) as run:
         text = Text(options.text, options.length)
         start = text.encode(options.start)
@@ -45,15 +45,19 @@ def main(arguments: list[str] | None = None) -> float:
         sizes = len(text.train), len(text.test), len(text.letters)
         print("{:,} characters to train, {:,} to test, {} letters".format(*sizes))
 
-        for step in run.bar(range(1, options.steps + 1)):
-            codes, following = text.batch(text.train, options.batch_size, options.length)
+        @run.step
+        def learn(codes: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
             scores, _ = model(codes)
-            loss = nn.functional.cross_entropy(scores.flatten(0, 1), following.flatten())
+            loss: tg.Tensor = nn.functional.cross_entropy(scores.flatten(0, 1), following.flatten())
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
+            return loss
+
+        for step in run.bar(range(1, options.steps + 1)):
+            loss = learn(*text.batch(text.train, options.batch_size, options.length))
             run.show(loss=loss)
             if step % 100 == 0 or step == options.steps:
                 run.record(step=step, train_bits=loss / math.log(2), test_bits=test(model, text))

@@ -43,7 +43,7 @@ class LeNet(nn.Module):
 def main(arguments: list[str] | None = None) -> float:
     """Train and test; returns the accuracy on the test digits."""
     known = Options("tapegrad.examples.cnn", __doc__).numbers(epochs=12, batch_size=50, lr=3e-3)
-    options = known.digits().parse(arguments)
+    options = known.digits().compiled().parse(arguments)
     with Run(options) as run:
         train, test = digits(options.data, options.seed, channels=True)
         model = LeNet(train.tensors[0].shape[-1])
@@ -54,15 +54,20 @@ def main(arguments: list[str] | None = None) -> float:
         most = 2 * DIGITS[options.data][1]
         print(tg.summary(model, input_data=train.tensors[0][: options.batch_size]))
 
+        @run.step
+        def step(images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
+            loss: tg.Tensor = criterion(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss
+
         for epoch in range(1, options.epochs + 1):
             model.train()
             for images, labels in run.bar(loader):
                 shift = tg.randint(-most, most + 1, (2,)).tolist()
-                loss = criterion(model(images.roll(shift, dims=(2, 3))), labels)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
+                loss = step(images.roll(shift, dims=(2, 3)), labels)
                 run.show(loss=loss)
             test_loss, accuracy = evaluate(model, test)
             run.record(epoch=epoch, train_loss=loss, test_loss=test_loss, test_accuracy=accuracy)

@@ -10,15 +10,16 @@ import pathlib
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self, TextIO, TypeVar
+from typing import Any, ParamSpec, Self, TextIO, TypeVar
 
 import numpy as np
 
 import tapegrad as tg
 from tapegrad.data import DataLoader, TensorDataset, sets
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # By name: how to read it, and by how many pixels its training pictures may be shifted.
@@ -67,6 +68,11 @@ class Options(argparse.ArgumentParser):
         """Add a file for pictures that a network makes."""
         add = self.add_argument
         add("--samples", type=writable, metavar="FILE", help="write pictures as they come, e.g. made.png")
+        return self
+
+    def compiled(self) -> Self:
+        """Add the choice of a compiled step, for programs that give their step to ``Run.step``."""
+        self.add_argument("--compile", action="store_true", help="record a step once and replay it natively")
         return self
 
     def text(self) -> Self:
@@ -172,6 +178,10 @@ class Run:
         if kind is None and self.options.plot and self.records:
             plot(self.records, self.options.plot)
             print(f"curves written to {self.options.plot}")
+
+    def step(self, function: Callable[P, T]) -> Callable[P, T]:
+        """A training step, compiled if the options say so: a decorator."""
+        return tg.compile(function) if self.options.compile else function
 
     def bar(self, items: Iterable[T], total: int | None = None) -> Iterator[T]:
         """The items, with a progress bar while they last."""

@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> float:
     """Train; returns how far the made pictures are from real ones at the end (see ``distance``)."""
     known = Options("tapegrad.examples.gan", __doc__)
     known.numbers(epochs=60, batch_size=100, latent=32, hidden=256, lr=1e-3)
-    options = known.digits().samples().parse(arguments)
+    options = known.digits().samples().compiled().parse(arguments)
     with Run(options) as run:
         real = pictures(options.data)
         loader = whole_batches(TensorDataset(real), options.batch_size)
@@ -58,19 +58,24 @@ def main(arguments: list[str] | None = None) -> float:
         ones, zeros = tg.ones(options.batch_size, 1), tg.zeros(options.batch_size, 1)
         fixed = tg.randn(1000, options.latent)
 
+        @run.step
+        def step(batch: tg.Tensor) -> tuple[tg.Tensor, tg.Tensor]:
+            made = make(tg.randn(options.batch_size, options.latent))
+
+            judge_step.zero_grad()
+            judge_loss = criterion(judge(batch), 0.9 * ones) + criterion(judge(made.detach()), zeros)
+            judge_loss.backward()
+            judge_step.step()
+
+            make_step.zero_grad()
+            make_loss = criterion(judge(made), ones)
+            make_loss.backward()
+            make_step.step()
+            return judge_loss, make_loss
+
         for epoch in range(1, options.epochs + 1):
             for (batch,) in run.bar(loader):
-                made = make(tg.randn(options.batch_size, options.latent))
-
-                judge_step.zero_grad()
-                judge_loss = criterion(judge(batch), 0.9 * ones) + criterion(judge(made.detach()), zeros)
-                judge_loss.backward()
-                judge_step.step()
-
-                make_step.zero_grad()
-                make_loss = criterion(judge(made), ones)
-                make_loss.backward()
-                make_step.step()
+                judge_loss, make_loss = step(batch)
                 run.show(judge=judge_loss, make=make_loss)
 
             with tg.no_grad():

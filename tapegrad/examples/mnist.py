@@ -31,16 +31,20 @@ def main(arguments: list[str] | None = None) -> float:
         print(tg.summary(model, input_data=train.tensors[0][: options.batch_size]))
         print(f"{len(train):,} digits to train, {len(test):,} to test, {tg.get_num_threads()} thread(s)")
 
+        @run.step
+        def step(images: tg.Tensor, labels: tg.Tensor) -> tg.Tensor:
+            loss: tg.Tensor = criterion(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss
+
         for epoch in range(1, options.epochs + 1):
             model.train()
             for images, labels in run.bar(loader):
                 shift = tg.randint(-most, most + 1, (2,)).tolist()
-                loss = criterion(model(images.roll(shift, dims=(1, 2))), labels)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                schedule.step()
-                run.show(loss=loss)
+                run.show(loss=step(images.roll(shift, dims=(1, 2)), labels))
             train_loss, train_accuracy = evaluate(model, train)
             test_loss, accuracy = evaluate(model, test)
             run.record(
@@ -76,7 +80,9 @@ def make_optimizer(name: str, model: nn.Module, lr: float | None) -> tg.optim.Op
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line."""
-    options = Options("tapegrad.examples.mnist", __doc__).numbers(epochs=15, batch_size=64).digits()
+    options = (
+        Options("tapegrad.examples.mnist", __doc__).numbers(epochs=15, batch_size=64).digits().compiled()
+    )
     add = options.add_argument
     add(
         "--hidden",

@@ -7,6 +7,7 @@ they may cost.
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -18,8 +19,8 @@ from tapegrad.examples.common import Options, Run, digits
 
 def main(arguments: list[str] | None = None) -> bool:
     """Train; returns whether all weights were the same."""
-    known = Options("tapegrad.examples.threads", __doc__).numbers(steps=30, batch_size=100, lr=1e-3).digits()
-    options = known.parse(arguments)
+    known = Options("tapegrad.examples.threads", __doc__).numbers(steps=30, batch_size=100, lr=1e-3)
+    options = known.digits().compiled().parse(arguments)
     with Run(options) as run:
         train, _ = digits(options.data, options.seed, channels=True)
         found = []
@@ -27,11 +28,12 @@ def main(arguments: list[str] | None = None) -> bool:
             with tg.threads(threads):
                 tg.manual_seed(options.seed)
                 model = LeNet(train.tensors[0].shape[-1])
+                learn = run.step(functools.partial(one_step, model))
                 start = time.perf_counter()
                 for step in run.bar(range(options.steps + 1)):
                     if step == 1:  # the first one compiles kernels or reads them from the cache
                         start = time.perf_counter()
-                    loss = one_step(model, train.tensors, options.batch_size, options.lr)
+                    loss = learn(train.tensors, options.batch_size, options.lr)
                     run.show(loss=loss)
                 seconds = (time.perf_counter() - start) / options.steps
             run.record(threads=threads, milliseconds_per_step=1000 * seconds, loss=loss)

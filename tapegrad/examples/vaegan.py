@@ -79,7 +79,13 @@ class Discriminator(nn.Module):
 def main(arguments: list[str] | None = None) -> float:
     """Train; returns the reconstructions' mean squared error at the end."""
     known = Options("tapegrad.examples.vaegan", __doc__)
-    options = known.numbers(epochs=15, batch_size=50, latent=16, lr=1e-3).digits().samples().parse(arguments)
+    options = (
+        known.numbers(epochs=15, batch_size=50, latent=16, lr=1e-3)
+        .digits()
+        .samples()
+        .compiled()
+        .parse(arguments)
+    )
     with Run(options) as run:
         real = pictures(options.data)
         loader = whole_batches(TensorDataset(real), options.batch_size)
@@ -93,34 +99,37 @@ def main(arguments: list[str] | None = None) -> float:
         ones, zeros = tg.ones(options.batch_size, 1), tg.zeros(options.batch_size, 1)
         fixed = tg.randn(1000, options.latent)
 
+        @run.step
+        def step(batch: tg.Tensor) -> tuple[tg.Tensor, tg.Tensor, tg.Tensor]:
+            mean, log_variance = encoder(batch)
+            again = decoder(mean + tg.randn_like(mean) * (log_variance / 2).exp())
+            invented = decoder(tg.randn(options.batch_size, options.latent))
+
+            discriminator_loss = looks(discriminator(batch)[1], ones)
+            for made in (again, invented):
+                discriminator_loss = discriminator_loss + looks(discriminator(made.detach())[1], zeros) / 2
+            discriminator_step.zero_grad()
+            discriminator_loss.backward()
+            discriminator_step.step()
+
+            wanted = discriminator(batch)[0].detach()
+            features, score = discriminator(again)
+            unlike = (features - wanted).square().mean()
+            fooled = (looks(score, ones) + looks(discriminator(invented)[1], ones)) / 2
+            divergence = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
+            decoder_loss = unlike + 0.02 * fooled
+            encoder_loss = unlike + 0.002 * divergence
+            decoder_step.zero_grad()
+            encoder_step.zero_grad()
+            decoder_loss.backward(retain_graph=True, inputs=list(decoder.parameters()))
+            encoder_loss.backward(inputs=list(encoder.parameters()))
+            decoder_step.step()
+            encoder_step.step()
+            return discriminator_loss, decoder_loss, encoder_loss
+
         for epoch in range(1, options.epochs + 1):
             for (batch,) in run.bar(loader):
-                mean, log_variance = encoder(batch)
-                again = decoder(mean + tg.randn_like(mean) * (log_variance / 2).exp())
-                invented = decoder(tg.randn(options.batch_size, options.latent))
-
-                discriminator_loss = looks(discriminator(batch)[1], ones)
-                for made in (again, invented):
-                    discriminator_loss = (
-                        discriminator_loss + looks(discriminator(made.detach())[1], zeros) / 2
-                    )
-                discriminator_step.zero_grad()
-                discriminator_loss.backward()
-                discriminator_step.step()
-
-                wanted = discriminator(batch)[0].detach()
-                features, score = discriminator(again)
-                unlike = (features - wanted).square().mean()
-                fooled = (looks(score, ones) + looks(discriminator(invented)[1], ones)) / 2
-                divergence = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
-                decoder_loss = unlike + 0.02 * fooled
-                encoder_loss = unlike + 0.002 * divergence
-                decoder_step.zero_grad()
-                encoder_step.zero_grad()
-                decoder_loss.backward(retain_graph=True, inputs=list(decoder.parameters()))
-                encoder_loss.backward(inputs=list(encoder.parameters()))
-                decoder_step.step()
-                encoder_step.step()
+                discriminator_loss, decoder_loss, encoder_loss = step(batch)
                 run.show(discriminator=discriminator_loss, decoder=decoder_loss, encoder=encoder_loss)
 
             with tg.no_grad():

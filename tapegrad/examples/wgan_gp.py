@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> float:
     """Train; returns how far the made pictures are from real ones at the end (see ``distance``)."""
     known = Options("tapegrad.examples.wgan_gp", __doc__)
     known.numbers(epochs=40, batch_size=50, latent=32, hidden=256, critic_steps=4, lr=5e-4)
-    options = known.digits().samples().parse(arguments)
+    options = known.digits().samples().compiled().parse(arguments)
     with Run(options) as run:
         real = pictures(options.data)
         loader = whole_batches(TensorDataset(real), options.batch_size)
@@ -64,20 +64,28 @@ def main(arguments: list[str] | None = None) -> float:
         fixed = tg.randn(1000, options.latent)
         turns = itertools.cycle([False] * (options.critic_steps - 1) + [True])
 
+        @run.step
+        def learn_to_judge(batch: tg.Tensor) -> tuple[tg.Tensor, tg.Tensor]:
+            with tg.no_grad():
+                made = make(tg.randn(options.batch_size, options.latent))
+            gap = judge(batch).mean() - judge(made).mean()
+            penalty = gradient_penalty(judge, batch, made)
+            judge_step.zero_grad()
+            (10 * penalty - gap).backward()
+            judge_step.step()
+            return gap, penalty
+
+        @run.step
+        def learn_to_make() -> None:
+            make_step.zero_grad()
+            (-judge(make(tg.randn(options.batch_size, options.latent))).mean()).backward()
+            make_step.step()
+
         for epoch in range(1, options.epochs + 1):
             for (batch,) in run.bar(loader):
-                with tg.no_grad():
-                    made = make(tg.randn(options.batch_size, options.latent))
-                gap = judge(batch).mean() - judge(made).mean()
-                penalty = gradient_penalty(judge, batch, made)
-                judge_step.zero_grad()
-                (10 * penalty - gap).backward()
-                judge_step.step()
-
+                gap, penalty = learn_to_judge(batch)
                 if next(turns):
-                    make_step.zero_grad()
-                    (-judge(make(tg.randn(options.batch_size, options.latent))).mean()).backward()
-                    make_step.step()
+                    learn_to_make()
                 run.show(gap=gap, penalty=penalty)
 
             with tg.no_grad():
