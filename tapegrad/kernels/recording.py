@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ active: list[None] = []
 # that programs do not see: other memory, or another need of gradients.
 known: set[int] = set()
 epoch = [0]
+# Modules that recorded steps have called.
+modules: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def now() -> Any:
@@ -49,6 +52,22 @@ class Live(int):
         made = super().__new__(cls, value)
         made.source = source
         return made
+
+
+_SIMPLE = (bool, int, float, str, type(None))
+
+
+def assigned(module: Any, name: str, old: Any, value: Any) -> None:
+    """An attribute of a module is being set: programs that have called it are out of date, unless nothing changes."""
+    if module not in modules or name == "training":  # which programs look at themselves
+        return
+    if active and here.recorder is not None:
+        if hasattr(value, "_array"):
+            here.recorder.refuse(
+                f"setting the attribute {name!r} of a module to a tensor (copy_ into a buffer instead)"
+            )
+    elif old is not value and not (type(old) in _SIMPLE and type(value) is type(old) and old == value):
+        epoch[0] += 1
 
 
 class paused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -30,7 +31,8 @@ class Compiled:
     """A function that records itself, see :func:`compile`."""
 
     def __init__(self, function: Callable[..., Any], fallback: str | None, without: frozenset[str]) -> None:
-        functools.update_wrapper(self, function)
+        if isinstance(function, types.FunctionType):
+            functools.update_wrapper(self, function)
         self.name = getattr(function, "__name__", type(function).__name__)
         self.function = function
         self.fallback = fallback
@@ -65,6 +67,12 @@ class Compiled:
         if key in self.fallbacks:
             return self.function(*args, **kwargs)
         return self._record(key, list(tensors), args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # A compiled module still has its parameters, a compiled function its attributes.
+        if name == "function":
+            raise AttributeError(name)
+        return getattr(self.function, name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -182,33 +190,56 @@ def _form(tensor: Value, tensors: list[Value]) -> tuple[Any, ...]:
 
 
 _SIMPLE = (bool, int, float, str, bytes, type(None))
+_MANY = 256  # items of a list or dict from outside that are looked at
 
 
-def _closure(function: Any) -> Callable[[], tuple[Any, ...]]:
-    """What gives the plain numbers and strings that a function sees from outside: a program is made for their values."""
+def _closure(function: Any) -> Callable[[], Any]:
+    """What gives an account of what a function sees from outside: numbers and strings by value, tensors by identity.
+
+    A program is made for those values and tensors, also for those in lists, tuples and dicts.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         return tuple
-    cells = [c for c in function.__closure__ or () if _content(c)[1]]
     scope = function.__globals__
-    names = [n for n in code.co_names if n in scope and type(scope[n]) in _SIMPLE]
+    names = [n for n in code.co_names if n in scope and _matters(scope[n])]
+    cells = [
+        c
+        for c in function.__closure__ or ()
+        if (not _is_empty(c) and _matters(c.cell_contents)) or _is_empty(c)
+    ]
     if not cells and not names:
         return tuple
 
-    def values() -> tuple[Any, ...]:
-        seen = [scope.get(n) for n in names] + [_content(c)[0] for c in cells]
-        return tuple([(type(v), v) if type(v) in _SIMPLE else None for v in seen])
+    def account() -> Any:
+        seen = [_account(scope.get(n)) for n in names]
+        return tuple(seen + [None if _is_empty(c) else _account(c.cell_contents) for c in cells])
 
-    return values
+    return account
 
 
-def _content(cell: Any) -> tuple[Any, bool]:
-    """What is in a cell, and whether it may become a plain value."""
+def _matters(value: Any) -> bool:
+    return isinstance(value, (*_SIMPLE, Value, list, tuple, dict))
+
+
+def _is_empty(cell: Any) -> bool:
     try:
-        value = cell.cell_contents
-    except ValueError:  # not yet
-        return None, True
-    return value, type(value) in _SIMPLE
+        cell.cell_contents  # noqa: B018 - to be asked is all
+    except ValueError:
+        return True
+    return False
+
+
+def _account(value: Any) -> Any:
+    if isinstance(value, Value):
+        return id(value._array)  # which a program keeps alive
+    if isinstance(value, _SIMPLE):
+        return type(value), value
+    if isinstance(value, (list, tuple)) and len(value) <= _MANY:
+        return tuple([_account(v) for v in value])
+    if isinstance(value, dict) and len(value) <= _MANY:
+        return tuple([(str(k), _account(v)) for k, v in value.items()])
+    return None
 
 
 def compile(

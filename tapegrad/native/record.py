@@ -294,6 +294,7 @@ class Recorder:
     def module(self, module: Any) -> None:
         """A module is being called."""
         self.modules[id(module)] = (module, module.training)
+        recording.modules.add(module)
 
     def repeat(self, call: Callable[[], None]) -> None:
         """Do something after each replay."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .. import buffers
+from .. import buffers, kernels
 from ..kernels import recording
 from ..tape import Value
 from .outer import CompiledOp, Outer
 from .passes import optimised
-from .program import Program, array_at
+from .program import Program, Stretch, array_at
 from .record import RESET, Recorder
 from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Memory, Ref
 from .trees import SLOT, unflatten
@@ -21,7 +22,15 @@ from .trees import SLOT, unflatten
 # References to an output of the function that are nobody else's: the result, the list of its tensors, names here.
 HELD = 6
 _empty = buffers.empty
+_said: list[None] = []
 _references = sys.getrefcount
+
+
+def _say(name: str) -> None:
+    if not _said:
+        _said.append(None)
+        text = f"tapegrad: compiling kernels for {name}; they are kept on disk, so the next process need not"
+        print(text, file=sys.stderr)
 
 
 class Recording:
@@ -64,6 +73,7 @@ class Recording:
         ]  # per memory of arguments: the one that is bound
         self.apart = [group for group in recorder.groups if len(group) > 1]
         self.program: Program | None = None
+        self._used_up: Any = None
         self.counts: dict[str, int] = {}
 
     def _result(self, ref: Ref) -> None:
@@ -110,12 +120,24 @@ class Recording:
         return True
 
     def lower(self, without: frozenset[str]) -> Program:
-        """Make the program."""
+        """Make the program; says so, once, if kernels have to be compiled for it and that takes a while."""
+        notice = threading.Timer(1.0, _say, [self.op.name])
+        notice.daemon = True
+        notice.start()
+        try:
+            return self._lower(without)
+        finally:
+            notice.cancel()
+
+    def _lower(self, without: frozenset[str]) -> Program:
         r = self.recorder
         steps, self.counts = optimised(r.steps, without)
         made = self.program = Program(steps, r.memories, len(r.groups), self.results)
         recording.known.update(id(m.root) for m in r.memories if m.kind == STATE)
         self.makers = [self._maker(m) for m in self.results]
+        for stage in made.stages:
+            if isinstance(stage, Stretch) and not kernels.machine.plain():
+                stage.code(1)  # compiles what is missing
         if self.outer.outputs and not self.outer.truncated:
             self.outer.lower(r.memories, without)
         return made
@@ -194,7 +216,18 @@ class Recording:
     ) -> None:
         """Give results their place on the tape."""
         outer, count = self.outer, len(self.first)
-        saved = [] if outer.truncated else [*[bound[count + m.number] for m in outer.kept], *bound[:count]]
+        if outer.truncated:
+            # Nobody can replay it, so one entry serves all runs (with leaves as its edges: arguments change).
+            entry = self._used_up
+            if entry is None:
+                entry = outer.entry(self.op, tensors, (), (), starts)
+                if all(how == "leaf" for how, _ in outer.edges):
+                    self._used_up = entry
+            for index, j in enumerate(outer.outputs):
+                if self.outputs[j][0] == "made":
+                    made[j]._node, made[j]._index = entry, index
+            return
+        saved = [*[bound[count + m.number] for m in outer.kept], *bound[:count]]
         watched = [m for m in made if any(m._array is a for a in saved)]
         entry = outer.entry(self.op, tensors, saved, watched, starts)
         for index, j in enumerate(outer.outputs):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ..hooks import RemovableHandle
+from ..kernels.recording import assigned
+from ..kernels.recording import modules as recorded_modules
 from ..tensor import Tensor
 from .parameter import Buffer, Parameter
 
@@ -147,6 +149,8 @@ class Registry:
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
+        if recorded_modules:
+            assigned(self, name, getattr(self, name, None), value)
         if isinstance(value, Parameter):
             self._free(name, "_parameters", "parameters")
             self.register_parameter(name, value)

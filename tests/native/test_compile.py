@@ -438,6 +438,51 @@ def test_parameters_may_be_replaced_and_frozen() -> None:
         assert model.weight.grad is not None
 
 
+def test_tensors_and_attributes_from_outside_may_be_replaced() -> None:
+    w, rest = tensor(3), [tensor(3, seed=1)]
+    compiled = tg.compile(lambda x: x * w + rest[0])
+    for k in range(6):
+        if k == 2:
+            w = tensor(3, seed=5)
+        if k == 4:
+            rest[0] = tensor(3, seed=6)
+        same(tensor(3) * w + rest[0], compiled(tensor(3)))
+
+    model = nn.Sequential(nn.LeakyReLU(0.1), nn.Linear(3, 2))
+    run = tg.compile(lambda x: model(x))
+    for k in range(8):
+        if k == 2:
+            model[0].negative_slope = 0.5
+        if k == 4:
+            model[1] = nn.Linear(3, 2)
+        if k == 6:
+            model[1].weight = nn.Parameter(tensor(2, 3, seed=8))
+        same(model(tensor(5, 3)), run(tensor(5, 3)))
+
+
+def test_a_compiled_module_is_still_one_to_its_users() -> None:
+    model = nn.Linear(2, 3)
+    compiled = tg.compile(model)
+    opt = tg.optim.SGD(compiled.parameters(), 0.1)
+    for _ in range(3):
+        opt.zero_grad()
+        compiled(tensor(4, 2)).sum().backward()
+        opt.step()
+        same(model(tensor(4, 2)), compiled(tensor(4, 2)))
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = compiled.nothing
+
+
+def test_setting_a_tensor_on_a_module_is_refused() -> None:
+    class Keeps(nn.Module):
+        def forward(self, x: tg.Tensor) -> tg.Tensor:
+            self.last = x * 2
+            return self.last
+
+    with pytest.raises(RecordingError, match="copy_ into a buffer"):
+        tg.compile(Keeps())(tensor(3))
+
+
 def test_grad_modes_have_programs_of_their_own() -> None:
     w = tensor(3, grad=True)
     compiled = tg.compile(lambda x: (w * x).sum())
