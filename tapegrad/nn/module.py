@@ -147,6 +147,12 @@ class Module(Stateful, Called):
             "share_memory is not supported: tapegrad's tensors belong to one process; use threads"
         )
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Refused: a module is not compiled in place."""
+        raise RuntimeError(
+            f"{self._get_name()}.compile() is not supported: write model = tapegrad.compile(model), which gives a module"
+        )
+
     def _optimized(self, run: Callable[..., Any]) -> OptimizedModule:
         """What ``tapegrad.compile`` makes of a module, given its compiled call."""
         return OptimizedModule(self, run)

@@ -80,7 +80,9 @@ def test_copies_compile_their_own(twin):
 
 
 def test_the_program_is_there():
-    _, fast = compiled(tg)
+    net, fast = compiled(tg)
+    with pytest.raises(RuntimeError, match=r"model = tapegrad.compile\(model\)"):
+        net.compile()
     fast(tg.ones(2, 3))
     assert isinstance(str(fast.report()), str)
     with pytest.raises(AttributeError, match="nothing"):
