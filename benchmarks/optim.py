@@ -2,8 +2,9 @@
 
     python benchmarks/optim.py [--quick] [--json FILE]
 
-Two hundred small tensors show what a step costs in Python, one of ten million elements what it costs in memory traffic. Each
-round times both libraries in alternation; the median of the rounds' ratios is printed, with the quartiles.
+Two hundred small tensors show what a step costs in Python, one of ten million elements what it costs in
+memory traffic. Each round times both libraries in alternation; the median of the rounds' ratios is printed,
+with the quartiles.
 """
 
 from __future__ import annotations

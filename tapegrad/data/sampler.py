@@ -196,9 +196,9 @@ def _positive(value: Any) -> bool:
 class DistributedSampler(Sampler[int]):
     """The share of one of several processes (replicas) that train on equal parts of a dataset.
 
-    tapegrad starts no processes itself, so ``num_replicas`` and ``rank`` have to be given. ``shuffle`` orders anew in each
-    epoch, by ``seed`` and what ``set_epoch`` was told. Without ``drop_last`` some samples are repeated, so that all shares
-    are of one length.
+    tapegrad starts no processes itself, so ``num_replicas`` and ``rank`` have to be given. ``shuffle`` orders
+    anew in each epoch, by ``seed`` and what ``set_epoch`` was told. Without ``drop_last`` some samples are
+    repeated, so that all shares are of one length.
     """
 
     def __init__(

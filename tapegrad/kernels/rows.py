@@ -1,8 +1,8 @@
 """One call of a kernel for many sets of arrays: all parameters of an optimizer's step.
 
-A list holds, row by row, NumPy arrays: what one run of the kernel works on, and perhaps a counter. Machine code reads
-the list and the arrays' own fields: whether every row is as kernels need it. It counts, and calls the kernel row by
-row, on several threads if there is enough to do. Python pays for building the list only.
+A list holds, row by row, NumPy arrays: what one run of the kernel works on, and perhaps a counter. Machine
+code reads the list and the arrays' own fields: whether every row is as kernels need it. It counts, and calls
+the kernel row by row, on several threads if there is enough to do. Python pays for building the list only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from numba.extending import intrinsic
 from . import launch
 from .jit import FLAGS, PLAIN, Kernel, from_text, kernel
 
-# Bytes from an array object's start to its fields, which NumPy keeps stable for compiled extensions (PyArrayObject_fields).
+# Bytes from an array object's start to its fields, which NumPy keeps stable for compiled extensions
+# (PyArrayObject_fields).
 _HEAD = object.__basicsize__
 DATA, NDIM, SHAPE, DTYPE, FLAG = _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
-# And from a list object's start to the address of its items (PyListObject ends with that address and the space for items).
+# And from a list object's start to the address of its items (PyListObject ends with that address and the
+# space for items).
 ITEMS = list.__basicsize__ - 16
 _READ, _WRITE = 0x001 | 0x100, 0x001 | 0x100 | 0x400  # C-contiguous and aligned, and also writeable
 
@@ -68,8 +70,9 @@ add_one_single, add_one_double = _adder(ir.FloatType()), _adder(ir.DoubleType())
 def examine(items, offsets, verdict, width, columns, counted, dtype, single, double, start, stop):
     """The first row that a kernel cannot work on, or -1; and where each row's elements start in the count of all.
 
-    Wanted: ``columns`` arrays of one shape and of ``dtype``, C-contiguous, all but the second writeable; then, if
-    ``counted``, a 0-d array of one of two dtypes. The list and the types are given as addresses of their objects.
+    Wanted: ``columns`` arrays of one shape and of ``dtype``, C-contiguous, all but the second writeable;
+    then, if ``counted``, a 0-d array of one of two dtypes. The list and the types are given as addresses of
+    their objects.
     """
     table = word(items, ITEMS)
     verdict[0] = -1

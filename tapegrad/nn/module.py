@@ -123,7 +123,7 @@ class Module(Stateful, Called):
         )
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Replace all parameters and buffers by ones of the same shapes and dtypes, whose values are arbitrary."""
+        """Replace all parameters and buffers by ones of equal shapes and dtypes and arbitrary values."""
         check_device(device)
         return self._apply(lambda t: t.new_empty(t.shape), recurse)
 

@@ -10,7 +10,8 @@ from .module import Module
 class DataParallel(Module):
     """Calls ``module``. Batches are never spread, since there is one device; the state's names start with "module.".
 
-    ``device_ids``, ``output_device`` and ``dim`` say how batches are spread over several devices, and are only kept.
+    ``device_ids``, ``output_device`` and ``dim`` say how batches are spread over several devices, and are
+    only kept.
     """
 
     def __init__(

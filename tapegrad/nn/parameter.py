@@ -221,7 +221,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin):
-    """``UninitializedBuffer(requires_grad=False, device=None, dtype=None, persistent=True)``: becomes a Tensor."""
+    """``UninitializedBuffer(requires_grad=False, device=None, dtype=None, persistent=True)``; becomes a Tensor."""
 
     cls_to_become = Tensor
     persistent: bool

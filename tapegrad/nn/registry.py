@@ -31,7 +31,8 @@ CALL_HOOKS = (
     "_forward_pre_hooks_with_kwargs",
 )
 
-# Hooks ``hook(module, name, value)`` on what any module registers; the functions at the end of this file add them.
+# Hooks ``hook(module, name, value)`` on what any module registers; the functions at the end of this file add
+# them.
 Hooks = OrderedDict[int, Callable[[Any, str, Any], Any]]
 PARAMETER_HOOKS: Hooks = OrderedDict()
 BUFFER_HOOKS: Hooks = OrderedDict()

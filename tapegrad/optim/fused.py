@@ -1,8 +1,8 @@
 """Optimizers whose step is one kernel call for all parameters of a group.
 
-A kernel of ``kernels/optim.py`` reads a parameter, its gradient and its state once and writes
-parameter and state once; ``kernels/rows.py`` runs it over all parameters. A subclass says, per group, which kernel,
-which state and which numbers.
+A kernel of ``kernels/optim.py`` reads a parameter, its gradient and its state once and writes parameter and
+state once; ``kernels/rows.py`` runs it over all parameters. A subclass says, per group, which kernel, which
+state and which numbers.
 """
 
 from __future__ import annotations
@@ -224,8 +224,9 @@ def counted(state: dict[str, Any]) -> float:
 class Rehearsal:
     """A step as a program repeats it: the kernels are the program's, the numbers are asked for before each run.
 
-    At the recording it notes, kernel call by kernel call, what the step does. Before a run the optimizer goes through its
-    step once more without calling kernels; if it would do something else than was recorded, that is a StaleError.
+    At the recording it notes, kernel call by kernel call, what the step does. Before a run the optimizer goes
+    through its step once more without calling kernels; if it would do something else than was recorded, that
+    is a StaleError.
     """
 
     def __init__(self, optimizer: FusedOptimizer, recorder: Any) -> None:

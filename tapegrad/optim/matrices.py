@@ -14,9 +14,10 @@ from .fused import FusedOptimizer, counted, counter, number, one_element
 class Adafactor(FusedOptimizer):
     """Adaptive steps whose second moments are kept as a row and a column per matrix.
 
-    Noam Shazeer and Mitchell Stern, arXiv:1804.04235. ``lr`` bounds the relative step size rho_t = min(lr, 1/sqrt(t)).
-    ``eps`` holds the least second moment's root (None: the dtype's epsilon) and the least scale of a parameter, ``d`` the
-    root mean square at which an update is clipped. State: "step", and "row_var", "col_var", or "variance" for vectors.
+    Noam Shazeer and Mitchell Stern, arXiv:1804.04235. ``lr`` bounds the relative step size rho_t = min(lr,
+    1/sqrt(t)). ``eps`` holds the least second moment's root (None: the dtype's epsilon) and the least scale
+    of a parameter, ``d`` the root mean square at which an update is clipped. State: "step", and "row_var",
+    "col_var", or "variance" for vectors.
     """
 
     def __init__(
@@ -101,9 +102,9 @@ class Muon(FusedOptimizer):
     """Momentum whose update is made orthogonal, for the matrices of hidden layers.
 
     Keller Jordan, "Muon: An optimizer for hidden layers in neural networks", 2024. A few Newton-Schulz steps
-    X <- a X + (b G + c G G) X with G = X X^T bring all singular values near 1. They run in float32 (in PyTorch in
-    bfloat16). ``adjust_lr_fn``: "original" scales by sqrt(max(1, rows / columns)), "match_rms_adamw" by
-    0.2 sqrt(max(rows, columns)). State: "momentum_buffer".
+    X <- a X + (b G + c G G) X with G = X X^T bring all singular values near 1. They run in float32 (in
+    PyTorch in bfloat16). ``adjust_lr_fn``: "original" scales by sqrt(max(1, rows / columns)),
+    "match_rms_adamw" by 0.2 sqrt(max(rows, columns)). State: "momentum_buffer".
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Pruning: some elements of a parameter, or whole channels, are held at zero by a mask.
 
-A pruned parameter NAME becomes the parameter NAME_orig and the buffer NAME_mask; NAME itself is their product, which a
-hook computes anew before each forward.
+A pruned parameter NAME becomes the parameter NAME_orig and the buffer NAME_mask; NAME itself is their
+product, which a hook computes anew before each forward.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .convert_parameters import parameters_to_vector
 class BasePruningMethod(ABC):
     """A way to choose the mask. Subclasses write ``compute_mask``; an instance is the hook of one parameter.
 
-    ``PRUNING_TYPE`` says on what a repeated pruning works: "unstructured" on the elements that are left, "structured" on
-    the channels of ``dim`` that are left, "global" on everything.
+    ``PRUNING_TYPE`` says on what a repeated pruning works: "unstructured" on the elements that are left,
+    "structured" on the channels of ``dim`` that are left, "global" on everything.
     """
 
     PRUNING_TYPE: ClassVar[str]

@@ -21,9 +21,9 @@ def functional_call(
 ) -> Any:
     """``module(*args, **kwargs)`` with the given tensors in the places of its parameters and buffers.
 
-    Gradients go to the given tensors. What is not given stays. ``tie_weights``: a tensor that the module holds under
-    several names is replaced under all of them. ``strict``: every name must be given. Buffers that the call replaces
-    are put into ``parameters_and_buffers``.
+    Gradients go to the given tensors. What is not given stays. ``tie_weights``: a tensor that the module
+    holds under several names is replaced under all of them. ``strict``: every name must be given. Buffers
+    that the call replaces are put into ``parameters_and_buffers``.
     """
     given = () if args is None else args if isinstance(args, tuple) else (args,)
     with swapped(module, parameters_and_buffers, tie_weights, strict):
