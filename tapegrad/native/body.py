@@ -202,7 +202,7 @@ class Made:
                 )
             return int(done[0])
         finally:
-            program._workspaces.append(space)
+            program.done(space)
 
     def _one_by_one(self, bound: list[np.ndarray], strides: list[int], count: int, flag: Any) -> int:
         for t in range(count):

@@ -69,6 +69,9 @@ class Outer:
             j for j, v in enumerate(values) if type(v._source()) is Entry and v._node.position >= start
         ]
         self.truncated = False
+        self.steps: list[Step] = []
+        self._cotangents: list[Ref] = []
+        self._grads: list[Ref | None] = []
         self.edges: list[tuple[str, Any]] = []  # ("argument", number) or ("leaf", Value)
         self.kept: list[Memory] = []
         self.meta = tuple((values[j]._array.shape, values[j]._array.dtype) for j in self.outputs)
@@ -127,6 +130,10 @@ class Outer:
                 else:
                     self.edges.append(("leaf", edge))
         return wanted
+
+    def refs(self) -> list[Ref]:
+        """References besides those of the steps."""
+        return [*self._cotangents, *[g for g in self._grads if g is not None]]
 
     # -- memory ---------------------------------------------------------------------------------------
 

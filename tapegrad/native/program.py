@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, kernels
+from .. import buffers, config, kernels
 from ..kernels.recording import Live
 from . import arena
 from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Call, Host, Map, Memory, Ref, Step
@@ -75,17 +75,32 @@ def lower(step: Step) -> Instruction | Host | None:
 
 
 class Workspace:
-    """The memory of one run: an arena and a table of bases."""
+    """The memory of one run: a table of bases, and an arena while it runs."""
 
     __slots__ = ("arena", "bases", "views")
 
-    def __init__(self, size: int, bases: int) -> None:
-        room = np.empty(size + arena.ALIGN, np.uint8)
-        shift = -room.__array_interface__["data"][0] % arena.ALIGN
-        self.arena = room[shift : shift + size]
+    def __init__(self, bases: int) -> None:
+        self.arena = np.empty(0, np.uint8)
         self.bases = np.zeros(bases, np.int64)
-        self.bases[ARENA] = self.arena.__array_interface__["data"][0]
         self.views: dict[int, np.ndarray] = {}
+
+    def take(self, size: int) -> None:
+        """Get an arena. All programs share them, so their number is that of runs at one time, not of programs."""
+        try:
+            found = _arenas.pop()
+        except IndexError:
+            found = self.arena[:0]
+        if found.size < size:
+            room = buffers.empty((size + arena.ALIGN,), np.dtype(np.uint8))
+            shift = -room.__array_interface__["data"][0] % arena.ALIGN
+            found = room[shift : shift + size]
+        if found is not self.arena:
+            self.arena = found
+            self.bases[ARENA] = found.__array_interface__["data"][0]
+            self.views.clear()
+
+
+_arenas: list[np.ndarray] = []
 
 
 class Program:
@@ -129,14 +144,21 @@ class Program:
         try:
             self._run(space, bound)
         finally:
-            self._workspaces.append(space)
+            self.done(space)
 
     def workspace(self) -> Workspace:
         """Memory for a run that no other run is using."""
         try:
-            return self._workspaces.pop()
+            space = self._workspaces.pop()
         except IndexError:
-            return Workspace(self.arena_size, self.bases)
+            space = Workspace(self.bases)
+        space.take(self.arena_size)
+        return space
+
+    def done(self, space: Workspace) -> None:
+        """Take a workspace back."""
+        _arenas.append(space.arena)
+        self._workspaces.append(space)
 
     def bind_all(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
         """Put the addresses of arguments and results into the table of bases, and run nothing."""

@@ -79,6 +79,12 @@ class Recorder:
             groups[-1].append((j, arguments[j].__array_interface__["data"][0] - memory.address))
         return groups
 
+    def forget(self) -> None:
+        """Let go of what is only needed while something is recorded."""
+        self._by_root.clear()
+        self._ordered.clear()
+        self._addresses.clear()
+
     # -- memory ---------------------------------------------------------------------------------
 
     def ref(self, array: np.ndarray) -> Ref:

@@ -14,6 +14,7 @@ from ..kernels import recording
 from ..tape import Value
 from .outer import CompiledOp, Outer
 from .passes import optimised
+from .passes.constants import LARGEST
 from .program import Program, Stretch, array_at
 from .record import RESET, Recorder
 from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Memory, Ref
@@ -73,6 +74,8 @@ class Recording:
         ]  # per memory of arguments: the one that is bound
         self.apart = [group for group in recorder.groups if len(group) > 1]
         self.program: Program | None = None
+        # What folds into constants is small; all else is forgotten, since a recording may never be used again.
+        self._forget(LARGEST)
         self._used_up: Any = None
         self.counts: dict[str, int] = {}
 
@@ -81,6 +84,23 @@ class Recording:
         if memory.kind == TEMPORARY:
             memory.kind, memory.number = RESULT, len(self.results)
             self.results.append(memory)
+
+    def _forget(self, least: int) -> None:
+        """Let go of the memories of the recording that have at least so many bytes."""
+        recorder, outer = self.recorder, self.outer
+        refs = [r for s in (*recorder.steps, *outer.steps) for r in (*s.reads(), *s.writes())]
+        refs += [what for _, what, _ in self.outputs if type(what) is Ref]
+        refs += [ref for ref, _ in self.checks] + [ref for _, ref in self.grads.values()]
+        refs += outer.refs()
+        memories = {r.memory.index: r.memory for r in refs}
+        memories.update({m.index: m for m in recorder.memories})
+        for ref in refs:
+            if ref.memory.size >= least:
+                ref.forget()
+        for memory in memories.values():
+            if memory.size >= least:
+                memory.forget()
+        recorder.forget()
 
     def _output(self, value: Value, tensors: Sequence[Value]) -> tuple[str, Any, Any]:
         """How an output is made: one of the arguments, an existing tensor, a copy of a constant, or a result."""
@@ -140,6 +160,7 @@ class Recording:
                 stage.code(1)  # compiles what is missing
         if self.outer.outputs and not self.outer.truncated:
             self.outer.lower(r.memories, without)
+        self._forget(0)
         return made
 
     def _maker(self, memory: Memory) -> tuple[tuple[int, ...], np.dtype, Any, Any]:

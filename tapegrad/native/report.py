@@ -108,6 +108,7 @@ def times(program: Program, bound: Sequence[np.ndarray], rounds: int = 20) -> li
                 enter(kernels.machine.loop(), piece, space.bases, 0, 0, 1)
                 taken.setdefault(number, []).append(time.perf_counter() - began)
                 number += 1
+    program.done(space)
     for stage in program.stages:
         names += [stage.name] if isinstance(stage, Host) else [title(i.step) for i in stage.instructions]
     return [(name, float(np.median(taken[j]))) for j, name in enumerate(names)]
@@ -132,7 +133,7 @@ def text(name: str, recordings: Sequence[Any], fallbacks: dict[Any, str], profil
             f"calls of Python: {', '.join(hosts) or 'none'}"
         )
         if profile:
-            bound = [np.array(m.root) for m in r.arguments] + [np.empty_like(m.root) for m in r.results]
+            bound = [np.zeros(m.root.shape, m.root.dtype) for m in (*r.arguments, *r.results)]
             measured = times(program, bound)
             total = sum(t for _, t in measured)
             for title_, t in sorted(measured, key=lambda item: -item[1]):

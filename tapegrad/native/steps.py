@@ -33,8 +33,18 @@ class Memory:
         self.number = 0  # of the argument or result
         self.constant = False  # whether its contents are the same in every run
 
+    def forget(self) -> None:
+        """Let go of the memory, unless programs use it where it lies; only its form is still of interest."""
+        if self.kind != STATE:
+            self.root = hollow(self.root)
+
     def __repr__(self) -> str:
         return f"{self.kind or 'memory'} {self.index} ({self.size} bytes)"
+
+
+def hollow(array: np.ndarray) -> np.ndarray:
+    """An array of the same shape, dtype and strides over next to no memory: nobody reads or writes it."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, array.dtype), array.shape, array.strides)
 
 
 class Ref:
@@ -64,6 +74,11 @@ class Ref:
         made = Ref(self.array, memory, first)
         made.shape, made.strides = self.shape, self.strides
         return made
+
+    def forget(self) -> None:
+        """Let go of what the elements were at the recording, unless programs use them where they lie."""
+        if self.memory.kind != STATE:
+            self.array = hollow(self.array)
 
     @property
     def contiguous(self) -> bool:
