@@ -630,6 +630,10 @@ class Tensor(
 
     def zero_(self) -> Any:
         """In place: zero everywhere."""
+        if not active and self._node is None and self._view is None and self._array.flags.writeable:
+            self._array.fill(0)
+            self._bump("zero_")
+            return self
         return kernel_inplace(convert.filled, self, None, number=0)
 
     def set_(self, source: Any) -> Any:

@@ -167,7 +167,7 @@ class Program:
             bind(0, space.bases, space.bases, FIRST + j, array, 0, 0)
 
     def _run(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
-        if self.bind is None and not self._prepare(len(bound)):
+        if self.bind is None and not self.prepare(len(bound)):
             self._interpret(space, bound)
             return
         at, rest = 0, bound
@@ -182,7 +182,7 @@ class Program:
             else:
                 stage.enter(self, space.bases, FIRST + at, rest)
 
-    def _prepare(self, count: int) -> bool:
+    def prepare(self, count: int) -> bool:
         """Find the machine's entries; False if kernels are plain Python."""
         machine = kernels.machine
         if machine.plain():

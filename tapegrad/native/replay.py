@@ -12,6 +12,7 @@ import numpy as np
 from .. import buffers, kernels
 from ..kernels import recording
 from ..tape import Value
+from .entry import written_out
 from .outer import CompiledOp, Outer
 from .passes import optimised
 from .passes.constants import LARGEST
@@ -77,6 +78,7 @@ class Recording:
         # What folds into constants is small; all else is forgotten, since a recording may never be used again.
         self._forget(LARGEST)
         self._used_up: Any = None
+        self.enter: Any = None  # the short way, if there is one
         self.counts: dict[str, int] = {}
 
     def _result(self, ref: Ref) -> None:
@@ -161,6 +163,7 @@ class Recording:
         if self.outer.outputs and not self.outer.truncated:
             self.outer.lower(r.memories, without)
         self._forget(0)
+        self.enter = written_out(self)
         return made
 
     def _maker(self, memory: Memory) -> tuple[tuple[int, ...], np.dtype, Any, Any]:
@@ -176,6 +179,8 @@ class Recording:
 
     def run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:
         """Do it again."""
+        if self.enter is not None:
+            return self.enter(tensors)
         program = self.program or self.lower(without)
         bound = [tensors[j]._array for j in self.first]
         for group in self.apart:
@@ -191,6 +196,7 @@ class Recording:
                 if (
                     grad is not None
                     and ref is None
+                    and grad._char == dtype.char
                     and _references(grad) == 3
                     and _references(grad._array) == 2
                     and grad._node is None
@@ -239,11 +245,7 @@ class Recording:
         outer, count = self.outer, len(self.first)
         if outer.truncated:
             # Nobody can replay it, so one entry serves all runs (with leaves as its edges: arguments change).
-            entry = self._used_up
-            if entry is None:
-                entry = outer.entry(self.op, tensors, (), (), starts)
-                if all(how == "leaf" for how, _ in outer.edges):
-                    self._used_up = entry
+            entry = self.used_up(tensors)
             for index, j in enumerate(outer.outputs):
                 if self.outputs[j][0] == "made":
                     made[j]._node, made[j]._index = entry, index
@@ -254,6 +256,15 @@ class Recording:
         for index, j in enumerate(outer.outputs):
             if self.outputs[j][0] == "made":
                 made[j]._node, made[j]._index = entry, index
+
+    def used_up(self, tensors: Sequence[Value] = ()) -> Any:
+        """The entry of results whose graph the function has used up itself."""
+        entry = self._used_up
+        if entry is None:
+            entry = self.outer.entry(self.op, tensors, (), (), ())
+            if all(how == "leaf" for how, _ in self.outer.edges):
+                self._used_up = entry
+        return entry
 
     def _check_distances(self, group: list[tuple[int, int]], tensors: Sequence[Value]) -> None:
         """Arguments that overlapped have to lie to one another as they did."""
