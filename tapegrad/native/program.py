@@ -167,7 +167,7 @@ class Program:
             bind(0, space.bases, space.bases, FIRST + j, array, 0, 0)
 
     def _run(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
-        if self.bind is None and not self.prepare(len(bound)):
+        if self.enter is None and not self.prepare(len(bound)):
             self._interpret(space, bound)
             return
         at, rest = 0, bound
@@ -187,7 +187,8 @@ class Program:
         machine = kernels.machine
         if machine.plain():
             return False
-        self.bind = machine.enter(MOST)
+        if count > MOST:
+            self.bind = machine.enter(MOST)
         self.enter = machine.enter((count - 1) % MOST + 1 if count else 0)
         self.loop = machine.loop()
         return True
