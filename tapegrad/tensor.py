@@ -318,6 +318,8 @@ class Tensor(
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._node is not None and value._array.dtype.kind != "f":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point")
+        if active and (recorder := now()) is not None:
+            recorder.replaced(self, "assigning .data")
         self._set_array(value._array)
         self._bump("assignment to .data")
 
@@ -644,6 +646,8 @@ class Tensor(
             raise RuntimeError(
                 f"Could not set tensor of type {source._array.dtype} to a tensor of type {self._array.dtype}"
             )
+        if active and (recorder := now()) is not None:
+            recorder.replaced(self, "set_()")
         self._set_array(source._array)
         self._bump("set_")
         return self

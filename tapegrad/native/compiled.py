@@ -58,7 +58,7 @@ class Compiled:
         found = self.recordings.get(key)
         if found is not None:
             for r in found:
-                if r.fits():
+                if r.fits(tensors):
                     try:
                         return r.run(tensors, self.without)
                     except StaleError:

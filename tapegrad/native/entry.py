@@ -55,7 +55,8 @@ def written_out(recording: Any) -> Any:
         and not (recording.outer.outputs and not recording.outer.truncated)
         and not any(how == "argument" for how, _ in recording.outer.edges)
         and len(recording.first) + len(recording.makers) <= MOST
-        and all(ref is None for *_, ref in recording.makers)
+        and all(type(leaf) is not int and ref is None for *_, leaf, ref in recording.makers)
+        and not any(type(leaf) is int for leaf in recording.cleared)
         and all(how == "made" and _whole(what, recording) for how, what, _ in outputs)
         and all(_whole(ref, recording) for ref, _ in recording.checks)
         and (recording.structure is SLOT or len(outputs) == 0 or recording.structure[0] is tuple)

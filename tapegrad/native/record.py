@@ -132,6 +132,21 @@ class Recorder:
         memory.kind = memory.kind or STATE
         self._keep_start(memory)
 
+    def outside(self, value: Value) -> bool:
+        """Whether a tensor exists outside of the function, so that what happens to it is seen there."""
+        memory = self.ref(value._array).memory
+        made = self._makers.get(memory.index)
+        # The names of one that nobody holds: in the notes about leaves, here, and the argument of the question.
+        if made is not None and made() is value and sys.getrefcount(value) == 3:
+            return False
+        return memory.kind in (STATE, ARGUMENT, "")
+
+    def replaced(self, value: Value, how: str) -> None:
+        """A tensor is about to get other memory."""
+        memory = self.ref(value._array).memory
+        if memory.kind != TEMPORARY and memory.index not in self._makers:
+            self.refuse(f"{how} of a tensor from outside (write into it instead: copy_)")
+
     def _keep_start(self, memory: Memory) -> None:
         """Keep what a constant starts with, since it is about to be written over."""
         made = self._makers.pop(memory.index, None)

@@ -54,8 +54,13 @@ class Recording:
         recorder.settle(results)
         self.results: list[Memory] = []  # what each run allocates
         self.outputs = [self._output(v, tensors) for v in results]
-        leaves = [self._leaf(leaf) for leaf in recorder.leaves.values()]
-        self.guarded = [(value, given) for value, given, _ in leaves if given is not RESET]
+        # What the function made for itself (a point between two others, a copy that wants gradients) is gone with the run.
+        noted = [leaf for leaf in recorder.leaves.values() if recorder.outside(leaf.value)]
+        leaves = [self._leaf(leaf, tensors) for leaf in noted]
+        self.guarded = [
+            (value, given) for value, given, _ in leaves if given is not RESET and type(value) is not int
+        ]
+        self.bare = [value for value, given, _ in leaves if given is None and type(value) is int]
         self.cleared = [value for value, _, grad in leaves if grad is None]
         self.grads = {grad.memory.number: (value, grad) for value, _, grad in leaves if type(grad) is Ref}
         for ref, _ in recorder.checks:
@@ -120,24 +125,32 @@ class Recording:
         self._result(ref)
         return "made", ref, value._result
 
-    def _leaf(self, leaf: Any) -> tuple[Value, Any, Any]:
-        """A leaf, the gradient that it must have before a run, and where the one that it has afterwards lies."""
-        grad = leaf.value._grad
+    def _leaf(self, leaf: Any, tensors: Sequence[Value]) -> tuple[Any, Any, Any]:
+        """A leaf, the gradient that it must have before a run, and where the one that it has afterwards lies.
+
+        For an argument that came without a gradient, or lost it, the leaf is its number: each run has another one.
+        """
+        value, grad = leaf.value, leaf.value._grad
+        if leaf.given is None or leaf.given is RESET:
+            value = next((j for j, t in enumerate(tensors) if t is value), value)
         if grad is None:
-            return leaf.value, leaf.given, None
+            return value, leaf.given, None
         ref = self.recorder.ref(grad._array)
         self._result(ref)
-        return leaf.value, leaf.given, ref if ref.memory.kind == RESULT else grad
+        return value, leaf.given, ref if ref.memory.kind == RESULT else grad
 
-    def fits(self) -> bool:
+    def fits(self, tensors: Sequence[Value]) -> bool:
         """Whether what the recording found outside of its arguments is still so."""
         if self.epoch != recording.epoch[0]:
             return False
         for module, training in self.modules:
             if module.training is not training:
                 return False
-        for value, given in self.guarded:  # noqa: SIM110 - half the time of all() with a generator
+        for value, given in self.guarded:
             if value._grad is not given:
+                return False
+        for j in self.bare:  # noqa: SIM110
+            if tensors[j]._grad is not None:
                 return False
         return True
 
@@ -190,6 +203,8 @@ class Recording:
         fresh: list[tuple[Any, Any, np.ndarray]] = []
         for shape, dtype, leaf, ref in self.makers:
             if leaf is not None:
+                if type(leaf) is int:
+                    leaf = tensors[leaf]
                 grad = leaf._grad
                 # A gradient that nobody but its leaf holds is written over. The references are: the
                 # leaf, the name here, the argument of the question; of the array: its tensor, the question.
@@ -230,7 +245,7 @@ class Recording:
         for version in self.versions:
             version[0] += 1
         for leaf in self.cleared:
-            leaf._grad = None
+            (tensors[leaf] if type(leaf) is int else leaf)._grad = None
         for call in self.after:
             call()
         made = [self._made(how, what, cls, tensors, bound) for how, what, cls in self.outputs]

@@ -121,3 +121,52 @@ def test_an_optimizer_made_inside_is_an_error() -> None:
 
     with pytest.raises(RecordingError, match=r"makes an optimizer \(Adam\) of its own"):
         tg.compile(fit)(tg.ones(3))
+
+
+def recorded(fn: Any) -> int:
+    """How many recordings a compiled function has made."""
+    return sum(len(found) for found in fn.recordings.values())
+
+
+def test_leaves_of_a_function_need_no_new_recording() -> None:
+    """A penalty on the slope makes a leaf in each run, and backward gives it a gradient."""
+    w = tg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def plain(y: tg.Tensor) -> tg.Tensor:
+        w.grad = None
+        between = (w.detach() + y).requires_grad_()
+        (slope,) = tg.autograd.grad((between * w).sin().sum(), between, create_graph=True)
+        loss = (slope * slope).sum()
+        loss.backward()
+        return loss
+
+    compiled = tg.compile(plain)
+    for k in range(4):
+        y = tg.tensor([0.1, 0.2, 0.3]) * k
+        loss, grad = plain(y).item(), w.grad.tolist()
+        assert compiled(y).item() == pytest.approx(loss)
+        assert w.grad.tolist() == pytest.approx(grad, rel=1e-5)
+    assert recorded(compiled) == 1
+
+
+def test_gradients_of_arguments_are_theirs() -> None:
+    compiled = tg.compile(lambda x: (x * x).sum().backward())
+    held = []
+    for k in range(4):
+        x = tg.tensor([1.0, 2.0, k], requires_grad=True)
+        compiled(x)
+        held.append(x)
+    assert [x.grad.tolist() for x in held] == [[2.0, 4.0, 2.0 * k] for k in range(4)]
+    assert recorded(compiled) == 1
+    compiled(held[1])  # which has a gradient already
+    assert held[1].grad.tolist() == [4.0, 8.0, 4.0]
+
+
+def test_other_memory_for_a_tensor_from_outside_is_an_error() -> None:
+    w = tg.tensor([1.0, 2.0, 3.0])
+
+    def assign(y: tg.Tensor) -> None:
+        w.data = w + y
+
+    with pytest.raises(RecordingError, match="assigning .data of a tensor from outside"):
+        tg.compile(assign)(tg.ones(3))
