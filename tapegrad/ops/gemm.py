@@ -21,21 +21,22 @@ from .direct import direct_op
 
 BLAS = "fd"
 
-# Measured, in multiply-adds: our own kernel beats NumPy's BLAS on matrices from here on, and on transposed right
-# factors from the second one on, if they fill its tiles; in any case BLAS is left on one thread, so that a result
-# does not depend on how many there are.
+# Measured, in multiply-adds: our own kernel beats NumPy's BLAS on matrices from here on, and if the right factor
+# alone is transposed from the second one on, where they fill its tiles. In any case BLAS is left on one thread, so
+# that a result does not depend on how many there are.
 _OWN = 1 << 20
 _OWN_TRANSPOSED = 1 << 18
 _OWN_STACK = 1 << 22  # all of a stack
 _OWN_ANYWAY = 1 << 26
 
 
-def _own(m: int, n: int, k: int, b: np.ndarray) -> bool:
+def _own(m: int, n: int, k: int, a: np.ndarray, b: np.ndarray) -> bool:
     """Whether (m, k) @ (k, n) is for our own kernel."""
     work = m * n * k
     if m < 8 or n < 16:
         return work >= _OWN_ANYWAY and m > 1 and n > 1
-    return work >= (_OWN if b.strides[-1] == b.itemsize else _OWN_TRANSPOSED)
+    turned = b.strides[-1] != b.itemsize and a.strides[-1] == a.itemsize
+    return work >= (_OWN_TRANSPOSED if turned else _OWN)
 
 
 def _dot(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
@@ -47,7 +48,7 @@ def _dot(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndar
         work = a.size * b.shape[-1] if b.ndim > 1 else a.size
         if work < _OWN_TRANSPOSED:
             out = a.dot(b)
-        elif a.ndim == 2 and b.ndim == 2 and _own(a.shape[0], b.shape[1], a.shape[1], b):
+        elif a.ndim == 2 and b.ndim == 2 and _own(a.shape[0], b.shape[1], a.shape[1], a, b):
             return kernels.gemm.product(a, b, row)  # type: ignore[no-any-return]
         else:
             with blas.one_thread(work):
@@ -114,7 +115,7 @@ def _stacked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if m >= 8 and n >= 16:
         # The whole counts where threads can share it, or where NumPy's call per matrix costs as much as the product.
         least = _OWN_STACK if b.strides[-1] == b.itemsize else _OWN_TRANSPOSED
-        if max(a.size * n, b.size * m) >= least or _own(m, n, k, b):
+        if max(a.size * n, b.size * m) >= least or _own(m, n, k, a, b):
             return kernels.gemm.product(a, b)  # type: ignore[no-any-return]
     a, b = _readable(a), _readable(b)
     with blas.one_thread(m * n * k):
