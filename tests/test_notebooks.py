@@ -34,7 +34,8 @@ def test_notebook_runs(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> N
     printed = [
         o.get("text", "") for c in notebook.cells for o in c.get("outputs", []) if o.get("name") == "stderr"
     ]
-    assert "".join(printed) == ""  # no warning reaches the reader
+    # No warning reaches the reader, but that kernels are compiled for the first time may be said.
+    assert re.sub(r"tapegrad: compiling kernels for .*\n", "", "".join(printed)) == ""
 
 
 def _cells(path: pathlib.Path) -> list[dict[str, Any]]:

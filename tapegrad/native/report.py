@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pathlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, kernels
-from ..sites import describe_site
+from ..sites import describe_site, shown_file, site_line
 from .program import Instruction, Program, Stretch
 from .steps import ARGUMENT, RESULT, STATE, Host, Map, Ref, Step
 
@@ -36,11 +37,17 @@ class NativeTape(Sequence[Step]):
 
 
 def _row(at: int, step: Step) -> tuple[str, ...]:
-    where = "" if step.where is None else describe_site(step.where).rpartition("/")[2]
+    where = "" if step.where is None else _line(step.where)
     reads, writes = (
         ", ".join(dict.fromkeys(map(_described, refs))) for refs in (step.reads(), step.writes())
     )
     return str(at), step.kind, title(step), _clipped(reads), _clipped(writes), where
+
+
+def _line(where: tuple[Any, int]) -> str:
+    """A line of the user's, without the folders of its file."""
+    name = shown_file(site_line(where)[0])
+    return pathlib.PurePath(name).name + describe_site(where)[len(name) :]
 
 
 def title(step: Step) -> str:
