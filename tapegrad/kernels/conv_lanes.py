@@ -13,7 +13,7 @@ from .jit import kernel
 
 @kernel
 def pack_lanes(w, out, per_group, n, lane, start, stop):
-    """out[group, tile, k, vector, lane] = w[group, o, k], zero beyond the group; the range counts all vectors
+    """out[group, tile, k, vector, lane] = w[group, o, k], anything beyond the group; the range counts all vectors
 
     A tile is up to WINDOW_WIDTH vectors, side by side, so that a product reads one stretch of memory.
     """

@@ -79,7 +79,9 @@ def gemm(a, b, c, d, scratch, table, start, stop):
                 rows = min(HEIGHT, m - top)
                 a_from, a_at, a_up, a_on = a, a_base + top * a_row + p * a_col, a_row, a_col
                 if pack_a:
-                    pack(a, a_at, a_row, a_col, rows, deep, scratch, own, HEIGHT)
+                    for r in range(0, rows, lane):  # a sliver may be taller than a vector is long
+                        most = min(lane, rows - r)
+                        pack(a, a_at + r * a_row, a_row, a_col, most, deep, scratch, own + r, HEIGHT)
                     a_from, a_at, a_up, a_on = scratch, own, 1, HEIGHT
                 v = 0
                 while v < vectors:

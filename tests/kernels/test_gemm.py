@@ -5,12 +5,15 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
+import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tapegrad.kernels import gemm, gemm_tile, tile
+
+from ..process import finish, start
 
 RANDOM = np.random.default_rng(0)
 SIZES = [
@@ -225,3 +228,42 @@ def test_the_twins_in_plain_python(dtype: str) -> None:
             flat = b.ravel(order="K")
             plain(a.ravel(), flat, out, d, np.empty(room, dtype), table, 0, count)
             check(out.reshape(m, n), a, b, d)
+
+
+NARROW = """
+    import sys
+    import llvmlite.binding as binding
+
+    real = binding.get_host_cpu_features
+    missing = {"avx512f", *sys.argv[1:]}
+    binding.get_host_cpu_features = lambda: {name: on and name not in missing for name, on in real().items()}
+    from tapegrad.kernels import tile
+    binding.get_host_cpu_features = real
+
+    import numpy as np
+    from tapegrad.kernels import gemm
+
+    random = np.random.default_rng(0)
+    for small in (0, 1 << 40):
+        gemm._SMALL = small
+        gemm.plan.cache_clear()
+        gemm._calls.clear()
+        for dtype in "fd":
+            for m, n, k in [(9, 50, 20), (7, 33, 3), (70, 95, 600), (1, 40, 9)]:
+                for turned in (False, True):
+                    a = random.standard_normal((m, k)).astype(dtype)
+                    b = random.standard_normal((n, k) if turned else (k, n)).astype(dtype)
+                    b = b.T if turned else b
+                    want = a.astype("d") @ b.astype("d")
+                    assert np.allclose(gemm.product(a, b), want, atol=1e-4), (dtype, m, n, k, turned, small)
+    print(tile.lanes(4))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [(), ("avx",)])
+def test_shorter_vectors(missing: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    """As on processors without AVX-512, and without instructions for parts of vectors."""
+    # Such a processor has its own name in the cache; here the same name would stand for other code.
+    out, err = finish(start(NARROW, missing, {"TAPEGRAD_CACHE_DIR": str(tmp_path)}))
+    assert int(out) <= (4 if missing else 8), err
