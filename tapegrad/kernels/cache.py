@@ -36,7 +36,7 @@ from .. import config
 
 _SOURCES = pathlib.Path(__file__).parent
 # What generated kernels depend on besides their own text.
-GENERATED = ("jit.py", "launch.py", "reduction.py", "scalar*.py")
+GENERATED = ("jit.py", "launch.py", "reduction.py", "rows.py", "scalar*.py")
 
 
 @once

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,9 @@ class Kernel:
         self.writes = writes
         self.origin: Any = None  # where the library has a generated kernel: see native/export.py
         self.label = label
+        # numba names machine code by the function's qualified name and a count that starts anew in every process. Two
+        # kernels of one name that different processes compiled would be taken for one another where both are loaded.
+        fn.__qualname__ = re.sub(r"\W", "_", label)
         self.generated = generated
         if not generated:
             library[label] = self

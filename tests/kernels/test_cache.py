@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -274,3 +277,27 @@ def test_names_that_no_file_may_have(tmp_path: pathlib.Path) -> None:
         assert out.split("\n")[0] == "[2.0, 2.0] [3.0, 3.0]"
         assert not _warnings(err)
     assert len(list(tmp_path.rglob("*.bin"))) == 2
+
+
+def test_kernels_of_one_name_from_different_processes_are_told_apart(tmp_path: pathlib.Path) -> None:
+    """Machine code is looked up by name; names that only a process makes unique would meet in the cache."""
+    code = (
+        "import sys, numpy as np\n"
+        "from tapegrad.kernels import jit\n"
+        "made = []\n"
+        "for n in sys.argv[1:]:\n"
+        "    text = f'def same(x, out, start, stop):\\n    for i in range(start, stop):\\n        out[i] = x[i] * {n}\\n'\n"
+        "    made.append(jit.from_text('same', text, {}))\n"
+        "x = np.ones(4)\n"
+        "for n, kernel in zip(sys.argv[1:], made):\n"
+        "    out = np.zeros(4)\n"
+        "    kernel(x, out, 0, 4)\n"
+        "    assert out.tolist() == [float(n)] * 4, (n, out)\n"
+        "addresses = {kernel.address(('d', 'd', 'int', 'int')) for kernel in made}\n"
+        "assert len(addresses) == len(made)\n"
+    )
+    environment = {**os.environ, "TAPEGRAD_CACHE_DIR": str(tmp_path)}
+    for numbers in (["2"], ["3"], ["5"], ["2", "3", "5"], ["5", "3", "2"]):
+        command = [sys.executable, "-c", code, *numbers]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 from collections.abc import Callable
@@ -187,7 +188,8 @@ def devices_and_types(torch: Any, folder: Any) -> Any:
     model = ones_model(torch).to(device)
     x = torch.from_numpy(np.ones((1, 2))).float().to(device, non_blocking=True)
     y = torch.zeros(2, device=device, dtype=torch.long).type(torch.FloatTensor)
-    torch.backends.cudnn.benchmark = False
+    with contextlib.suppress(RuntimeError):  # torch.testing, once imported, forbids it for the rest of the process
+        torch.backends.cudnn.benchmark = False
     torch.cuda.manual_seed_all(0)
     return (
         model(x).detach().cpu().numpy(), y.tolist(), next(model.parameters()).is_cuda, str(x.device), x.dtype.itemsize,
