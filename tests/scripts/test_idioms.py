@@ -188,7 +188,9 @@ def devices_and_types(torch: Any, folder: Any) -> Any:
     model = ones_model(torch).to(device)
     x = torch.from_numpy(np.ones((1, 2))).float().to(device, non_blocking=True)
     y = torch.zeros(2, device=device, dtype=torch.long).type(torch.FloatTensor)
-    with contextlib.suppress(RuntimeError):  # torch.testing, once imported, forbids it for the rest of the process
+    with contextlib.suppress(
+        RuntimeError
+    ):  # torch.testing, once imported, forbids it for the rest of the process
         torch.backends.cudnn.benchmark = False
     torch.cuda.manual_seed_all(0)
     return (
