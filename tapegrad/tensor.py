@@ -318,9 +318,10 @@ class Tensor(
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._node is not None and value._array.dtype.kind != "f":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point")
-        if active and (recorder := now()) is not None:
-            recorder.replaced(self, "assigning .data")
-        self._set_array(value._array)
+        if value._array is not self._array:  # x.data -= y writes in place, and assigns what is there
+            if active and (recorder := now()) is not None:
+                recorder.replaced(self, "assigning .data")
+            self._set_array(value._array)
         self._bump("assignment to .data")
 
     @property

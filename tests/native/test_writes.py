@@ -165,6 +165,14 @@ def test_gradients_of_arguments_are_theirs() -> None:
 def test_other_memory_for_a_tensor_from_outside_is_an_error() -> None:
     w = tg.tensor([1.0, 2.0, 3.0])
 
+    def move(y: tg.Tensor) -> None:
+        w.data -= y  # the same memory
+
+    moved = tg.compile(move)
+    for _ in range(3):
+        moved(tg.ones(3))
+    assert w.tolist() == [-2.0, -1.0, 0.0]
+
     def assign(y: tg.Tensor) -> None:
         w.data = w + y
 
