@@ -28,6 +28,51 @@ def bounds(index, out, n, start, stop):
 
 
 @kernel
+def within(index, out, n, start, stop):
+    """out = index with negative ones counted from the end of n, and what lies outside moved inside"""
+    for i in range(start, stop):
+        v = index[i]
+        out[i] = min(max(v + n if v < 0 else v, 0), n - 1)
+
+
+@kernel
+def counted(index, out, n, start, stop):
+    """out = index with what lies in [-n, 0) counted from the end of n"""
+    for i in range(start, stop):
+        v = index[i]
+        out[i] = v + n if v < 0 and v >= -n else v
+
+
+@kernel
+def row_factors(index, counts, out, n, rows, padding, by_frequency, start, stop):
+    """out[i] = 1, or 1 / how often index[i] occurs, and 0 where it is ``padding``; not to be split"""
+    if by_frequency:
+        for r in range(rows):
+            counts[r] = 0
+        for i in range(n):
+            counts[index[i]] += 1
+    for i in range(n):
+        r = index[i]
+        out[i] = 0.0 if r == padding else 1.0 / counts[r] if by_frequency else 1.0
+
+
+@kernel
+def scale_rows(x, factors, out, inner, start, stop):
+    """out[i, :] = x[i, :] * factors[i]"""
+    for i in range(start, stop):
+        f = factors[i]
+        for j in range(i * inner, (i + 1) * inner):
+            out[j] = x[j] * f
+
+
+@kernel(writes=("out",))
+def unit_rows(index, out, n, start, stop):
+    """out[i, index[i]] = 1"""
+    for i in range(start, stop):
+        out[i * n + index[i]] = 1
+
+
+@kernel
 def take_rows(x, index, out, size, n, inner, start, stop):
     """out[o, i, :] = x[o, index[i], :]; x is (outer, size, inner); the range counts (o, i)"""
     for r in range(start, stop):
@@ -55,7 +100,7 @@ def take_elements(x, index, out, size, n, start, stop):
         o += 1
 
 
-@kernel
+@kernel(writes=("out",))
 def put_rows(out, index, values, size, n, inner, outer, start, stop):
     """out[o, index[i], :] = values[o, i, :], the last one wins; the range counts columns of ``inner``"""
     for o in range(outer):
@@ -66,7 +111,7 @@ def put_rows(out, index, values, size, n, inner, outer, start, stop):
                 out[to + j] = values[at + j]
 
 
-@kernel
+@kernel(writes=("out",))
 def fill_rows(out, index, value, size, n, inner, outer, start, stop):
     """out[o, index[i], :] = value[0]; the range counts columns of ``inner``"""
     v = value[0]

@@ -287,6 +287,7 @@ COPY = Loop("copied", lambda x: x, ("x",))
 COPY.identity = True
 FILL = Loop("filled", lambda value: value, (), ("value",))
 SCALE = Loop("scaled", lambda x, factor: x * factor, ("x",), ("factor",))
+JOIN = Loop("joined", lambda a, b, size: a * size + b, ("a", "b"), ("size",))
 RAISE = Loop("raised", lambda x, exponent: x**exponent, ("x",), ("exponent",))
 QUOTIENT = Loop("quotient", lambda x, divisor: x / divisor, ("x",), ("divisor",))
 for _name, _loop in list(globals().items()):

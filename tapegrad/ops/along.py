@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import buffers
+from ..kernels.arrays import contiguous, copied, copy, duplicate, zeros
 from ..op import kernel_op
 from .arithmetic import div, eq, mul, where
 from .direct import direct_op
@@ -37,10 +38,10 @@ def taken_along(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     if not out.size:
         return out
     if not x.ndim:
-        out[...] = x
+        copy(out, x)
         return out
-    x = np.ascontiguousarray(_cropped(x, index, dim))
-    index = np.ascontiguousarray(index)
+    x = contiguous(_cropped(x, index, dim))
+    index = contiguous(index)
     outer, inner = _blocks(index.shape, dim)
     n = index.shape[dim]
     run("take_along", mover(x), (x, index, out, x.shape[dim], n, inner), outer * n, out.size)
@@ -61,15 +62,14 @@ def _write(out: np.ndarray, index: np.ndarray, values: np.ndarray, dim: int, nam
         work = char
     whole = target
     if not target.flags.c_contiguous or work != char:
-        whole = target.astype(work, order="C")
-    values = np.ascontiguousarray(np.broadcast_to(values, index.shape), work)
+        whole = copied(target, np.dtype(work))
+    values = contiguous(np.broadcast_to(values, index.shape), np.dtype(work))
     outer, inner = _blocks(index.shape, dim)
     kind = mover(out) if name == "put" else work
-    args = (whole, np.ascontiguousarray(index), values, out.shape[dim], index.shape[dim], inner, _TILE)
+    args = (whole, contiguous(index), values, out.shape[dim], index.shape[dim], inner, _TILE)
     run(f"{name}_along", kind, args, outer * -(-inner // _TILE), index.size)
     if whole is not target:
-        with np.errstate(over="ignore"):
-            target[...] = whole
+        copy(target, whole)
 
 
 def _put(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> None:
@@ -87,24 +87,25 @@ def _add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) ->
     x=lambda g, index, x_shape, dim: add_along(g, index, shape=x_shape, dim=dim),
     name="gather",
     node_name="GatherBackward0",
+    native=True,
 )
 def take_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
     """The elements that the index names, one per element of the index."""
     return taken_along(x, index, dim)
 
 
-@direct_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along")
+@direct_op(g=lambda g, index, dim: take_along(g, index, dim=dim), name="add_along", native=True)
 def add_along(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Zeros of a shape, with the elements of ``g`` added where the index says."""
-    out = buffers.zeros(shape, g.dtype)
+    out = zeros(shape, g.dtype)
     _add(out, index, g, dim=dim)
     return out
 
 
-@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along")
+@direct_op(x=lambda g, index, dim: clear_along(g, index, dim=dim), name="clear_along", native=True)
 def clear_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
     """x with zeros where the index says."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     _put(out, index, np.zeros((), x.dtype), dim=dim)
     return out
 
@@ -114,10 +115,11 @@ def clear_along(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:
     values=lambda g, index, dim: take_along(g, index, dim=dim),
     name="scatter",
     node_name="ScatterBackward0",
+    native=True,
 )
 def put_along(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> np.ndarray:
     """x with ``values`` (broadcast to the index) where the index says; the last one wins."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     _put(out, index, values, dim=dim)
     return out
 
@@ -127,10 +129,11 @@ def put_along(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int)
     values=lambda g, index, dim: take_along(g, index, dim=dim),
     name="scatter_add",
     node_name="ScatterAddBackward0",
+    native=True,
 )
 def put_along_adding(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> np.ndarray:
     """x with ``values`` (broadcast to the index) added where the index says."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     _add(out, index, values, dim=dim)
     return out
 
@@ -147,12 +150,12 @@ def _extreme_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -
     return mul(mine, share), None, mul(theirs, take_along(share, index, dim=dim))
 
 
-@kernel_op(all=_extreme_rule, name="scatter_reduce", node_name="ScatterReduceBackward0")
+@kernel_op(all=_extreme_rule, name="scatter_reduce", node_name="ScatterReduceBackward0", native=True)
 def extreme_along(
     x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, largest: bool
 ) -> np.ndarray:
     """The largest (or smallest) of each element and of the values that the index sends there."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     _write(out, index, values, dim, "max" if largest else "min")
     return out
 
@@ -175,9 +178,9 @@ def _product_rule(g: Any, x: Any, index: Any, values: Any, out: Any, dim: Any) -
     return gx, None, gv
 
 
-@kernel_op(all=_product_rule, name="scatter_reduce_prod", node_name="ScatterReduceBackward0")
+@kernel_op(all=_product_rule, name="scatter_reduce_prod", node_name="ScatterReduceBackward0", native=True)
 def product_along(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int) -> np.ndarray:
     """Each element times the values that the index sends there."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     _write(out, index, values, dim, "multiply")
     return out

@@ -6,28 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from .. import buffers, dtypes
-from ..kernels.recording import hosted, refuse
+from .. import dtypes, kernels
+from ..kernels import arrays
+from ..kernels import launch_lazily as launch
+from ..kernels.arrays import contiguous, zeros
+from ..kernels.recording import refuse
 from ..modes import no_grad
 from ..op import check_inplace
-from .convert import cast
 from .direct import direct_op
 from .gather import check_tensor
-from .keys import extent
+from .keys import checked
 from .rows import add, add_rows, taken
+from .softmax import wide
 
 __all__ = ["embedding"]
 
 
-def _factors(index: np.ndarray, padding: int, by_frequency: bool, dtype: np.dtype) -> np.ndarray:
-    """What each looked-up row's gradient is multiplied by."""
-    factors = np.ones(index.shape, dtype)
-    if by_frequency and index.size:
-        _, places, counts = np.unique(index, return_inverse=True, return_counts=True)
-        factors /= counts[places].reshape(index.shape)
-    if padding >= 0:
-        factors[index == padding] = 0
-    return factors[..., None]
+def _weighted(x: np.ndarray, index: np.ndarray, rows: int, padding: int, by_frequency: bool) -> np.ndarray:
+    """Rows looked up in a table of ``rows``: 0 at ``padding``, each divided by how often its index occurs."""
+    values, index = wide(x), contiguous(index)
+    out, n = np.empty(x.shape, values.dtype), index.size
+    if out.size:
+        factors, counts = np.empty(n, values.dtype), np.empty(rows if by_frequency else 1, np.int64)
+        kernels.index.row_factors(index, counts, factors, n, rows, padding, int(by_frequency), 0, 1)
+        launch(kernels.index.scale_rows, (values, factors, out, out.size // n), n, out.size)
+    return arrays.cast(out, x.dtype)
 
 
 @direct_op(
@@ -37,6 +40,7 @@ def _factors(index: np.ndarray, padding: int, by_frequency: bool, dtype: np.dtyp
         else add_weighted(g, index, shape=weight_shape, padding=padding, by_frequency=by_frequency)
     ),
     name="embedding",
+    native=True,
 )
 def looked_up(weight: np.ndarray, index: np.ndarray, *, padding: int, by_frequency: bool) -> np.ndarray:
     """The rows of the table that the index names."""
@@ -48,13 +52,14 @@ def looked_up(weight: np.ndarray, index: np.ndarray, *, padding: int, by_frequen
         g, index, padding=padding, by_frequency=by_frequency
     ),
     name="embedding_dense_backward",
+    native=True,
 )
 def add_weighted(
     g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], padding: int, by_frequency: bool
 ) -> np.ndarray:
     """Rows added up where the index says; none at ``padding``, each divided by how often its index occurs."""
-    out = buffers.zeros(shape, g.dtype)
-    add(out, index, g * _factors(index, padding, by_frequency, g.dtype), dim=0, span=1)
+    out = zeros(shape, g.dtype)
+    add(out, index, _weighted(g, index, shape[0], padding, by_frequency), dim=0, span=1)
     return out
 
 
@@ -63,10 +68,11 @@ def add_weighted(
         g, index, shape=x_shape, padding=padding, by_frequency=by_frequency
     ),
     name="take_weighted",
+    native=True,
 )
 def take_weighted(x: np.ndarray, index: np.ndarray, *, padding: int, by_frequency: bool) -> np.ndarray:
     """The adjoint of add_weighted."""
-    return taken(x, index, 0, 1) * _factors(index, padding, by_frequency, x.dtype)  # type: ignore[no-any-return]
+    return _weighted(taken(x, index, 0, 1), index, x.shape[0], padding, by_frequency)
 
 
 def _numbers(input: Any, n: int) -> Any:
@@ -78,18 +84,13 @@ def _numbers(input: Any, n: int) -> Any:
             "but got "
             f"{dtypes.of(array)} instead (while checking arguments for embedding)"
         )
-    if array.size:
-        _check_numbers(array, n)
-    return input if array.dtype.char == "l" else cast(input, dtype=np.dtype(np.int64))
-
-
-@hosted
-def _check_numbers(array: np.ndarray, n: int) -> None:
-    low, high = extent(array.reshape(-1).astype(np.int64, copy=False))
-    if low < 0 or high >= n:
-        raise IndexError(
-            f"index out of range in self: index {low if low < 0 else high}, the table has {n} rows"
-        )
+    made = checked(
+        array,
+        n,
+        0,
+        lambda value: IndexError(f"index out of range in self: index {value}, the table has {n} rows"),
+    )
+    return input if made is array else input._make(made)
 
 
 def embedding(
@@ -172,10 +173,13 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     return tensor._make(_unit_rows(array, num_classes))
 
 
-@hosted
 def _unit_rows(array: np.ndarray, num_classes: int) -> np.ndarray:
-    if array.min() < 0 or array.max() >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes, and non-negative.")
-    out = np.zeros((array.size, num_classes), np.int64)
-    out[np.arange(array.size), array.reshape(-1)] = 1
-    return out.reshape(*array.shape, num_classes)
+    index = checked(
+        array,
+        num_classes,
+        0,
+        lambda _: RuntimeError("Class values must be smaller than num_classes, and non-negative."),
+    )
+    out = zeros((*array.shape, num_classes), np.dtype(np.int64))
+    launch(kernels.index.unit_rows, (contiguous(index), out, num_classes), array.size, out.size)
+    return out

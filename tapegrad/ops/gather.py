@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, kernels
+from ..kernels import launch_lazily as launch
 from ..kernels.arrays import contiguous
-from ..kernels.recording import hosted
+from ..kernels.recording import active, hosted
 from ..tape import Value
 from .along import extreme_along, product_along, put_along, put_along_adding, take_along
 from .arithmetic import div, floor_divide
 from .dims import wrap_dim
 from .inplace import kernel_inplace
-from .keys import extent
+from .keys import checked
 from .numbers import element, is_number
 from .out import into
 from .rows import take_rows
@@ -29,15 +30,11 @@ def check_tensor(value: Any, name: str, argument: str) -> None:
         raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}")
 
 
-@hosted
-def check_range(index: np.ndarray, n: int, dim: int, error: type[Exception] = RuntimeError) -> None:
-    """An error if an index lies outside [0, n)."""
-    if index.size:
-        low, high = extent(index)
-        if low < 0 or high >= n:
-            raise error(
-                f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {n}"
-            )
+def check_range(index: np.ndarray, n: int, dim: int, error: type[Exception] = RuntimeError) -> np.ndarray:
+    """The index; an error if one of it lies outside [0, n)."""
+    return checked(
+        index, n, 0, lambda value: error(f"index {value} is out of bounds for dimension {dim} with size {n}")
+    )
 
 
 def _index(
@@ -71,8 +68,7 @@ def _index(
                 f"dimension {d} and to be no "
                 f"larger size than src {list(largest or ())}"
             )
-    array = contiguous(array, np.int64)
-    check_range(array, shape[d] if shape else 1, d)
+    array = check_range(contiguous(array, np.int64), shape[d] if shape else 1, d)
     return d, (index if index._array is array else index._make(array))
 
 
@@ -132,11 +128,16 @@ def _with(common: list[int], dim: int, n: int, rank: int) -> tuple[int, ...]:
 
 def _wrapped(index: Any, n: int) -> Any:
     """Negative indices counted from the end."""
-    return index._make(_counted(index._array, n))
+    return index._make(counted(index._array, n))
 
 
-@hosted
-def _counted(array: np.ndarray, n: int) -> np.ndarray:
+def counted(array: np.ndarray, n: int) -> np.ndarray:
+    """An int64 index with what lies in [-n, 0) counted from the end."""
+    if active:
+        array = contiguous(array)
+        out = np.empty(array.shape, np.int64)
+        launch(kernels.index.counted, (array, out, n), array.size, array.size)
+        return out
     return np.where((array < 0) & (array >= -n), array + n, array)
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes, kernels
-from ..kernels.recording import active, hosted, now
+from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous
+from ..kernels.recording import active, now, refuse
 from ..tape import Value
 from .rows import places
 from .shape import as_permuted
@@ -154,7 +157,14 @@ def _specified(items: tuple[Any, ...]) -> tuple[list[Any], int]:
                         UserWarning,
                         stacklevel=5,
                     )
-                item = np.asarray(array != 0) if mask else array if array.ndim else int(array)
+                if mask:
+                    item = cast(array, np.bool_)
+                elif array.ndim:
+                    item = array
+                else:
+                    if isinstance(item, Value):
+                        refuse("indexing by a 0-d tensor, which gives a view of that place,")
+                    item = int(array)
         made.append(item)
     return made, count
 
@@ -189,6 +199,8 @@ def taken_apart(shape: tuple[int, ...], items: tuple[Any, ...]) -> tuple[list[An
         elif isinstance(item, bool) or (
             isinstance(item, np.ndarray) and item.dtype.char == "?" and not item.ndim
         ):
+            if not isinstance(item, bool):
+                refuse("indexing by a bool that is a tensor")
             key.append(None)
             picks.add(out, at, np.asarray(item))
             out += 1
@@ -240,30 +252,42 @@ def _int(item: Any, n: int, dim: int) -> int:
 
 def wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
     """An index array as int64 with negative ones counted from the end; IndexError if one is out of range."""
-    if active and now() is not None:
-        return _wrapped_copy(index, n, dim)
-    return _wrapped(index, n, dim)
+
+    def outside(value: int) -> Exception:
+        if not n:
+            return IndexError("index is out of bounds for dimension with size 0")
+        return IndexError(f"index {value} is out of bounds for dimension {dim} with size {n}")
+
+    return checked(index, n, -n, outside)
 
 
-@hosted
-def _wrapped_copy(index: np.ndarray, n: int, dim: int) -> np.ndarray:
-    """The same as an array of its own, whatever the values are."""
-    return np.array(_wrapped(index, n, dim))
+def checked(index: np.ndarray, n: int, least: int, outside: Callable[[int], Exception]) -> np.ndarray:
+    """The index as int64, negative ones counted from the end of n; an error if one is not in [least, n).
 
-
-def _wrapped(index: np.ndarray, n: int, dim: int) -> np.ndarray:
+    A recorded step looks at the index when it is done. So that its kernels meet nothing outside of their arrays, they are
+    given a copy that lies inside.
+    """
     if index.dtype.num != _INT64:
-        index = index.astype(np.int64)
+        index = contiguous(index, np.int64)
     if not index.size:
         return index
-    low, high = extent(index)
-    if low < -n or high >= n:
-        if not n:
-            raise IndexError("index is out of bounds for dimension with size 0")
-        raise IndexError(
-            f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}"
-        )
-    return np.where(index < 0, index + n, index) if low < 0 else index
+
+    def check(found: np.ndarray) -> int:
+        low, high = found.tolist()
+        if low < least or high >= n:
+            raise outside(low if low < least else high)
+        return low  # type: ignore[no-any-return]
+
+    if active and (recorder := now()) is not None:
+        index = contiguous(index)
+        found = np.empty(2, np.int64)
+        kernels.index.bounds(index, found, index.size, 0, 1)
+        check(found)
+        recorder.check(found, check)
+        inside = np.empty(index.shape, np.int64)
+        launch(kernels.index.within, (index, inside, n), index.size, index.size)
+        return inside
+    return np.where(index < 0, index + n, index) if check(_extent(index)) < 0 else index
 
 
 _bounds: Any = None
@@ -271,6 +295,11 @@ _bounds: Any = None
 
 def extent(index: np.ndarray) -> tuple[int, int]:
     """The least and the largest of a nonempty int64 array."""
+    low, high = _extent(index).tolist()
+    return low, high
+
+
+def _extent(index: np.ndarray) -> np.ndarray:
     if not index.flags.c_contiguous:
         index = np.ascontiguousarray(index)
     global _bounds
@@ -278,8 +307,7 @@ def extent(index: np.ndarray) -> tuple[int, int]:
         _bounds = kernels.index.bounds.entry(("l", "l", "int", "int", "int"))
     found = np.empty(2, np.int64)
     _bounds(index, found, index.size, 0, 1)
-    low, high = found.tolist()
-    return low, high
+    return found
 
 
 def joined(x: Any, picks: Picks) -> tuple[Any, np.ndarray, int, int]:
@@ -305,14 +333,20 @@ def joined(x: Any, picks: Picks) -> tuple[Any, np.ndarray, int, int]:
     return x, _flattened(indices, spans, shape, dim, common), dim, len(axes)
 
 
-@hosted
 def _flattened(
     indices: list[np.ndarray], spans: list[int], shape: tuple[int, ...], dim: int, common: tuple[int, ...]
 ) -> np.ndarray:
     """Several indices as one into their dimensions flattened."""
     flat, at = indices[0], dim + spans[0]
     for span, index in zip(spans[1:], indices[1:], strict=True):
-        flat = flat * prod(shape[at : at + span]) + index
+        size = prod(shape[at : at + span])
+        if active:
+            made = np.empty(np.broadcast_shapes(flat.shape, index.shape), np.int64)
+            parts = [np.broadcast_to(i, made.shape) for i in (flat, index)]
+            kernels.loop.JOIN.run("l", parts, [made], [size])
+            flat = made
+        else:
+            flat = flat * size + index
         at += span
     return flat if flat.shape == common else np.broadcast_to(flat, common)
 

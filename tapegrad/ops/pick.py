@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..kernels.recording import active, hosted, now, refuse
+from ..kernels.arrays import cast
+from ..kernels.recording import refuse
 from ..tape import Value
 from .arithmetic import mul
 from .dims import wrap_dim
-from .gather import _counted, check_range, check_tensor, reduced
+from .gather import check_range, check_tensor, counted, reduced
 from .inplace import kernel_inplace
-from .keys import extent
+from .keys import checked
 from .numbers import element, is_number
 from .out import into
 from .rows import put_rows, put_rows_adding, take_rows
@@ -37,7 +38,7 @@ def _list(index: Any, name: str, error: type[Exception] = RuntimeError) -> np.nd
     array = index._array
     if array.dtype.char not in "li":
         raise error(f"{name}(): Expected dtype int32/int64 for index but got: {dtypes.of(array).short}")
-    return array.astype(np.int64, copy=False)  # type: ignore[no-any-return]
+    return cast(array, np.int64)
 
 
 def _vector(index: np.ndarray, name: str) -> np.ndarray:
@@ -59,12 +60,12 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     array = _list(index, "index_select")
     rows = _vector(array, "index_select")
     n = shape[d] if shape else 1
-    if rows.size:
-        low, high = extent(rows)
-        if low < 0 or high >= n:
-            raise IndexError(
-                f"index out of range in self: index {low if low < 0 else high}, dimension {d} has size {n}"
-            )
+    rows = checked(
+        rows,
+        n,
+        0,
+        lambda value: IndexError(f"index out of range in self: index {value}, dimension {d} has size {n}"),
+    )
     if not shape:
         if rows.size != 1:
             raise RuntimeError("index_select(): Index to scalar can have only 1 value")
@@ -102,7 +103,7 @@ def _add_parts(
             f"{name}(): Number of indices ({rows.size}) should be equal to source.size(dim): ({given[d]}), "
             f"for dim: {d}"
         )
-    check_range(rows, shape[d] if shape else 1, d)
+    rows = check_range(rows, shape[d] if shape else 1, d)
     return d, rows, source if alpha == 1 else mul(source, alpha)
 
 
@@ -165,13 +166,11 @@ def _copy_parts(input: Any, dim: int, index: Any, source: Any) -> tuple[int, np.
             f"and source slice shape: {list(given)} at dimension 0."
         )
     n = shape[d] if shape else 1
-    if rows.size:
-        low, high = extent(rows)
-        if low < 0 or high >= n:
-            raise IndexError(
-                f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {d} with size {n}"
-            )
-    return d, rows, source
+
+    def outside(value: int) -> Exception:
+        return IndexError(f"{name}(): index {value} is out of bounds for dimension {d} with size {n}")
+
+    return d, checked(rows, n, 0, outside), source
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None) -> Any:
@@ -197,8 +196,7 @@ def _fill_parts(input: Any, dim: int, index: Any, value: Any) -> tuple[int, np.n
         raise RuntimeError("Index has to be a vector/scalar")
     rows = index._array.reshape(-1)
     n = shape[d] if shape else 1
-    rows = _counted(rows, n)
-    check_range(rows, n, d, IndexError)
+    rows = check_range(counted(rows, n), n, d, IndexError)
     if isinstance(value, Value):
         if value._array.ndim:
             raise RuntimeError(
@@ -262,28 +260,13 @@ def _flat(input: Any, index: Any, name: str) -> np.ndarray:
     if array.dtype.char != "l":
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {dtypes.of(array).short}")
     n = input._array.size
-    return _within(array, n, name) if active and now() is not None else _checked_flat(array, n, name)
+    if array.size and not n:
+        raise IndexError(f"{name}(): tried to take from an empty tensor")
 
+    def outside(value: int) -> Exception:
+        return IndexError(f"out of range: tried to access index {value} on a tensor of {n} elements.")
 
-@hosted
-def _within(array: np.ndarray, n: int, name: str) -> np.ndarray:
-    """The same as an array of its own, whatever the values are."""
-    return np.array(_checked_flat(array, n, name))
-
-
-def _checked_flat(array: np.ndarray, n: int, name: str) -> np.ndarray:
-    if array.size:
-        if not n:
-            raise IndexError(f"{name}(): tried to take from an empty tensor")
-        low, high = extent(array.reshape(-1))
-        if low < -n or high >= n:
-            raise IndexError(
-                f"out of range: tried to access index {low if low < -n else high} on a tensor of {n} "
-                "elements."
-            )
-        if low < 0:
-            return np.where(array < 0, array + n, array)
-    return array
+    return checked(array, n, -n, outside)
 
 
 def take(input: Any, index: Any, *, out: Any = None) -> Any:

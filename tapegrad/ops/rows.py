@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import buffers, config, kernels
-from ..kernels.recording import active, refuse
+from ..kernels.arrays import cast, contiguous, copied, copy, duplicate, zeros
+from ..kernels.recording import active, now, refuse
 from .direct import direct_op
 
 _TILE = 64  # columns that one thread adds up
@@ -73,14 +74,16 @@ def taken(x: np.ndarray, index: np.ndarray, dim: int, span: int) -> np.ndarray:
     have = x.shape
     lead, rest = have[:dim], have[dim + span :]
     shape = (*lead, *index.shape, *rest)
-    if not x.flags.c_contiguous and index.size:
+    if not x.flags.c_contiguous and index.size and now() is None:
         return np.ascontiguousarray(x[_key(index, have, dim, span)]).reshape(shape)
     out = buffers.empty(shape, x.dtype)
     work = out.size
     if not work:
         return out
+    if not x.flags.c_contiguous:
+        x = contiguous(x)
     if not index.flags.c_contiguous:
-        index = np.ascontiguousarray(index)
+        index = contiguous(index)
     n = index.size
     outer, size, inner = prod(lead), prod(have[dim : dim + span]), prod(rest)
     if inner == 1:
@@ -98,15 +101,20 @@ def put(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, spa
     if not work:
         return
     if not out.flags.c_contiguous:
-        out[_key(index, have, dim, span)] = np.broadcast_to(values, shape)
+        if now() is None:
+            out[_key(index, have, dim, span)] = np.broadcast_to(values, shape)
+        else:
+            whole = duplicate(out)
+            put(whole, index, values, dim=dim, span=span)
+            copy(out, whole)
         return
     name = "put_rows"
     if values.size == 1:
-        name, values = "fill_rows", np.ascontiguousarray(values, out.dtype)
+        name, values = "fill_rows", contiguous(values, out.dtype)
     else:
-        values = np.ascontiguousarray(np.broadcast_to(values, shape), out.dtype)
+        values = contiguous(np.broadcast_to(values, shape), out.dtype)
     outer, size, inner = prod(have[:dim]), prod(have[dim : dim + span]), prod(have[dim + span :])
-    args = (out, np.ascontiguousarray(index), values, size, index.size, inner, outer)
+    args = (out, contiguous(index), values, size, index.size, inner, outer)
     run(name, _MOVERS[out.itemsize], args, inner, work)
 
 
@@ -119,14 +127,13 @@ def add(out: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, spa
         return
     char = out.dtype.char
     if not out.flags.c_contiguous or char in "e?":
-        whole = out.astype("f" if char == "e" else "B" if char == "?" else out.dtype, order="C")
+        whole = copied(out, np.dtype("f" if char == "e" else "B" if char == "?" else char))
         add(whole, index, values, dim=dim, span=span)
-        with np.errstate(over="ignore"):
-            out[...] = whole
+        copy(out, whole)
         return
-    values = np.ascontiguousarray(np.broadcast_to(values, shape), out.dtype)
+    values = contiguous(np.broadcast_to(values, shape), out.dtype)
     outer, size, inner = prod(have[:dim]), prod(have[dim : dim + span]), prod(have[dim + span :])
-    args = (out, np.ascontiguousarray(index), values, size, index.size, inner, outer, _TILE)
+    args = (out, contiguous(index), values, size, index.size, inner, outer, _TILE)
     run("add_rows", char, args, outer * -(-inner // _TILE), work)
 
 
@@ -142,13 +149,12 @@ def places(mask: np.ndarray) -> np.ndarray:
 def fill_where(out: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
     """out = value where a mask of the same shape holds"""
     if out.flags.c_contiguous:
-        run(
-            "fill_where",
-            mover(out),
-            (out, np.ascontiguousarray(mask), value.astype(out.dtype)),
-            out.size,
-            out.size,
-        )
+        args = (out, contiguous(mask), cast(value, out.dtype))
+        run("fill_where", mover(out), args, out.size, out.size)
+    elif now() is not None:
+        whole = duplicate(out)
+        fill_where(whole, mask, value)
+        copy(out, whole)
     else:
         np.copyto(out, value, where=mask, casting="unsafe")
 
@@ -160,24 +166,29 @@ def fill_where(out: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
     x=lambda g, index, x_shape, dim, span: add_rows(g, index, shape=x_shape, dim=dim, span=span),
     name="index",
     node_name="IndexBackward0",
+    native=True,
 )
 def take_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x[..., index, ...]: the rows that the index names."""
     return taken(x, index, dim, span)
 
 
-@direct_op(g=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span), name="add_rows")
+@direct_op(
+    g=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span), name="add_rows", native=True
+)
 def add_rows(g: np.ndarray, index: np.ndarray, *, shape: tuple[int, ...], dim: int, span: int) -> np.ndarray:
     """Zeros of a shape, with the rows of ``g`` added where the index says."""
-    out = buffers.zeros(shape, g.dtype)
+    out = zeros(shape, g.dtype)
     add(out, index, g, dim=dim, span=span)
     return out
 
 
-@direct_op(x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows")
+@direct_op(
+    x=lambda g, index, dim, span: clear_rows(g, index, dim=dim, span=span), name="clear_rows", native=True
+)
 def clear_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x with zeros in the indexed rows."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     put(out, index, np.zeros((), x.dtype), dim=dim, span=span)
     return out
 
@@ -187,10 +198,11 @@ def clear_rows(x: np.ndarray, index: np.ndarray, *, dim: int, span: int) -> np.n
     values=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span),
     name="index_put",
     node_name="IndexPutBackward0",
+    native=True,
 )
 def put_rows(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, span: int) -> np.ndarray:
     """x with the indexed rows replaced by ``values`` (broadcast)."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     put(out, index, values, dim=dim, span=span)
     return out
 
@@ -200,12 +212,13 @@ def put_rows(x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, 
     values=lambda g, index, dim, span: take_rows(g, index, dim=dim, span=span),
     name="index_put_accumulate",
     node_name="IndexPutBackward0",
+    native=True,
 )
 def put_rows_adding(
     x: np.ndarray, index: np.ndarray, values: np.ndarray, *, dim: int, span: int
 ) -> np.ndarray:
     """x with ``values`` (broadcast) added to the indexed rows."""
-    out = x.copy(order="C")
+    out = duplicate(x)
     add(out, index, values, dim=dim, span=span)
     return out
 
