@@ -166,6 +166,47 @@ def _contract(height, width):
 contract = {height: _contract(height, width) for height, width in tile.GRAMS.items()}
 
 
+@kernel(writes=("total",))
+def mend(x, g, total, geo, images, channels, per_group, height, padded, row, start, stop):
+    """What is not finite in contract's sums computed anew, from nothing but what belongs to it
+
+    ``geo`` is columns.py's. The range counts channels of g.
+    """
+    d, h, w, od, oh, ow = geo[0], geo[1], geo[2], geo[3], geo[4], geo[5]
+    kd, kh, kw, sd, sh, sw = geo[6], geo[7], geo[8], geo[9], geo[10], geo[11]
+    pd, ph, pw, dd, dh, dw = geo[12], geo[13], geo[14], geo[15], geo[16], geo[17]
+    taps = kd * kh * kw
+    outs = channels // per_group * height
+    for o in range(start, stop):
+        group = o // height
+        first = (group * padded + o - group * height) * row
+        for k in range(per_group * taps):
+            known = total[first + k]
+            if known - known == 0.0:
+                continue
+            c = k // taps
+            tap = k - c * taps
+            a, b, e = tap // (kh * kw), tap // kw % kh, tap % kw
+            made = 0.0
+            for image in range(images):
+                plane = (image * channels + group * per_group + c) * d * h * w
+                at = (image * outs + o) * od * oh * ow
+                for z in range(od):
+                    iz = z * sd - pd + a * dd
+                    for y in range(oh):
+                        iy = y * sh - ph + b * dh
+                        if iz >= 0 and iz < d and iy >= 0 and iy < h:
+                            line = plane + (iz * h + iy) * w
+                            for t in range(ow):
+                                ix = t * sw - pw + e * dw
+                                if ix >= 0 and ix < w:
+                                    made += np.float64(x[line + ix]) * np.float64(g[at + t])
+                        at += ow
+                if made != made:
+                    break
+            total[first + k] = made
+
+
 @numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
 def _line_sum(x, first, last):
     total = x[first]

@@ -11,7 +11,7 @@ from .gemm_tile import HEIGHT, WINDOW_WIDTH, pack, unpack, window_tile
 from .jit import kernel
 
 
-@kernel
+@kernel(writes=("out",))
 def pack_lanes(w, out, per_group, n, lane, start, stop):
     """out[group, tile, k, vector, lane] = w[group, o, k], anything beyond the group; the range counts all vectors
 
@@ -34,7 +34,7 @@ def pack_lanes(w, out, per_group, n, lane, start, stop):
                 out[base + k * step + r] = w[top + r * n + k] if r < channels else 0
 
 
-@kernel
+@kernel(writes=("out", "scratch"))
 def correlate_lanes(
     x,
     w,

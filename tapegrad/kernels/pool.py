@@ -239,7 +239,15 @@ def add_at(g, index, out, n, size, start, stop):
                 out[p * size + index[t]] += g[t]
 
 
-@kernel
+@kernel(writes=("out",))
+def fill_absent(index, value, out, start, stop):
+    """out[t] = value[0] where index is -1"""
+    for t in range(start, stop):
+        if index[t] < 0:
+            out[t] = value[0]
+
+
+@kernel(writes=("out",))
 def put_at(g, index, out, n, size, start, stop):
     """out[p, index[p, t]] = g[p, t] for t below n, the last one wins"""
     for p in range(start, stop):

@@ -9,17 +9,18 @@ import numpy as np
 
 from .. import kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, zeros
 from ..op import kernel_op
 from . import convert
 from .arithmetic import mul, where
 from .arithmetic import pow as power
+from .keys import checked
 from .maths import abs as absolute
 from .maths import sign
 from .matmul import kind_of, require_tensors
 from .pool import (
     ADAPTIVE_MAX,
     ADAPTIVE_MEAN,
-    _back,
     _planes,
     _require,
     _sizes,
@@ -172,16 +173,19 @@ def lp_pool3d(
 
 
 @kernel_op(
-    input=lambda g, indices, n: take_at(g, indices, n=n), name="max_unpool", node_name="MaxUnpoolBackward0"
+    input=lambda g, indices, n: take_at(g, indices, n=n),
+    name="max_unpool",
+    node_name="MaxUnpoolBackward0",
+    native=True,
 )
 def put_at(input: Any, indices: Any, *, size: Any, n: Any) -> Any:
     """Zeros of planes of a size, with each element of ``input`` put at its index in the plane."""
     source, planes, per = _planes(input, n)
-    out = np.zeros((*input.shape[: input.ndim - n], *size), source.dtype)
+    out = zeros((*input.shape[: input.ndim - n], *size), source.dtype)
     if out.size and source.size:
-        args = (source, np.ascontiguousarray(indices), out, per, math.prod(size))
+        args = (source, contiguous(indices), out, per, math.prod(size))
         launch(kernels.pool.put_at, args, planes, out.size)
-    return _back(out, input.dtype)
+    return cast(out, input.dtype)
 
 
 def _unpool(
@@ -210,13 +214,16 @@ def _unpool(
             f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(shape)}"
         )
     size = _unpooled_size(name, shape, n, kernel, stride, padding, output_size)
-    index = indices._array
-    if index.size and not (index.min() >= 0 and index.max() < math.prod(size)):
-        bad = index.max() if index.max() >= math.prod(size) else index.min()
-        raise RuntimeError(
+    index = checked(
+        indices._array,
+        math.prod(size),
+        0,
+        lambda bad: RuntimeError(
             f"{name}: Found an invalid max index: {bad} (output volumes are of size "
             f"{'x'.join(map(str, size))})"
-        )
+        ),
+    )
+    indices = indices if index is indices._array else indices._make(index)
     return put_at(input, indices, size=size, n=n)
 
 

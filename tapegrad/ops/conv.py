@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import buffers
+from ..kernels.arrays import copy
 from . import conv_arrays as arrays
 from .direct import direct_op
 from .matmul import require_tensors
@@ -47,6 +48,7 @@ def _bias_rule(g: Any) -> Any:
     bias=_bias_rule,
     name="convolution",
     node_name=_NODE,
+    native=True,
 )
 def convolution(input: Any, weight: Any, bias: Any, *, windows: Any, groups: Any) -> Any:
     """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, place of (t, k)]"""
@@ -59,6 +61,7 @@ def convolution(input: Any, weight: Any, bias: Any, *, windows: Any, groups: Any
     bias=_bias_rule,
     name="conv_input",
     node_name=_NODE,
+    native=True,
 )
 def input_adjoint(g_out: Any, weight: Any, bias: Any, *, windows: Any, groups: Any) -> Any:
     """The gradient of a convolution for its input; as an operation of its own, the transposed convolution."""
@@ -70,6 +73,7 @@ def input_adjoint(g_out: Any, weight: Any, bias: Any, *, windows: Any, groups: A
     g_out=_output_rule,
     name="conv_weight",
     node_name=_NODE,
+    native=True,
 )
 def weight_adjoint(input: Any, g_out: Any, *, windows: Any, groups: Any) -> Any:
     """The gradient of a convolution for its weight."""
@@ -80,17 +84,18 @@ def weight_adjoint(input: Any, g_out: Any, *, windows: Any, groups: Any) -> Any:
     g_out=lambda g, g_out_shape: channel_spread(g, shape=g_out_shape),
     name="channel_sum",
     node_name="SumBackward0",
+    native=True,
 )
 def channel_sum(g_out: Any) -> Any:
     """The sum over everything but the second dimension."""
     return arrays.channel_sums(g_out)
 
 
-@direct_op(x=_bias_rule, name="channel_spread", node_name="ExpandBackward0")
+@direct_op(x=_bias_rule, name="channel_spread", node_name="ExpandBackward0", native=True)
 def channel_spread(x: Any, *, shape: Any) -> Any:
     """out[n, c, ...] = x[c]"""
     out = buffers.empty(shape, x.dtype)
-    out[...] = x.reshape(-1, *[1] * (len(shape) - 2))
+    copy(out, x.reshape(-1, *[1] * (len(shape) - 2)))
     return out
 
 

@@ -17,6 +17,8 @@ import numpy as np
 
 from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, copy, zeros
+from ..kernels.recording import hosted, now
 from .windows import Windows
 
 # Elements of the padded copy of some images: few enough to stay in the caches that cores share.
@@ -33,6 +35,8 @@ class _Scratch(threading.local):
         self.buffers: dict[tuple[str, str], np.ndarray] = {}
 
     def take(self, use: str, size: int, dtype: np.dtype) -> np.ndarray:
+        if now() is not None:  # a recorded step has memory of its own
+            return np.empty(size, dtype)
         have = self.buffers.get((use, dtype.char))
         if have is None or have.size < size:
             have = self.buffers[use, dtype.char] = buffers.aligned(size, dtype)
@@ -153,14 +157,7 @@ plan = lru_cache(maxsize=256)(Plan)
 
 def _wide(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """Contiguous, and float16 as float32."""
-    return tuple([np.ascontiguousarray(a, np.float32 if a.dtype.char == "e" else None) for a in arrays])
-
-
-def _narrow(out: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if out.dtype == dtype:
-        return out
-    with np.errstate(over="ignore"):
-        return out.astype(dtype)
+    return tuple([contiguous(a, np.float32 if a.dtype.char == "e" else None) for a in arrays])
 
 
 def _dealt(x: np.ndarray, p: Plan) -> np.ndarray:
@@ -168,7 +165,7 @@ def _dealt(x: np.ndarray, p: Plan) -> np.ndarray:
     planes = x.shape[0] * x.shape[1]
     size = planes * p.plane
     out = _scratch.take("images", size + 128, x.dtype)
-    out[size:] = 0  # the last vectors read past the end
+    copy(out[size:], 0)  # the last vectors read past the end
     launch(kernels.conv.deal, (x, out, p.table), planes, size)
     return out
 
@@ -184,18 +181,15 @@ def forward(
     x, weight = _wide(x, weight)
     out = buffers.empty((x.shape[0], weight.shape[0], *w.out), x.dtype)
     if not out.size:
-        return _narrow(out, dtype)
+        return cast(out, dtype)
     if not x.size or not weight.size:
-        out[...] = 0
+        copy(out, 0 if bias is None else bias.reshape(-1, *[1] * len(w.out)))
     elif x.dtype.kind != "f":
-        _integers(x, weight, out, w, groups)
+        return _integers(x, weight, bias, w, groups)
     else:
         correlate = _correlate_lanes if _few_places(x, weight, w, groups) else _correlate
         correlate(x, weight, bias, out, w, groups)
-        return _narrow(out, dtype)
-    if bias is not None:
-        out += bias.reshape(-1, *[1] * len(w.out)).astype(out.dtype)
-    return _narrow(out, dtype)
+    return cast(out, dtype)
 
 
 def _correlate(
@@ -210,9 +204,9 @@ def _correlate(
     n = weight.size // weight.shape[0]
     packed = _scratch.take("weight", tiles * rows * n, x.dtype)
     launch(conv.pack_rows, (weight, packed, per_group, n, rows), tiles, packed.size)
-    start = np.zeros((groups, tiles // groups * rows), x.dtype)
+    start = zeros((groups, tiles // groups * rows), x.dtype)
     if bias is not None:
-        start[:, :per_group] = bias.reshape(groups, per_group)
+        copy(start[:, :per_group], bias.reshape(groups, per_group))
     shifts, runs = p.shifts(channels // groups), p.runs(lanes)
     count, each = runs.count, channels * p.plane
     step = max(1, min(images, BLOCK // each))
@@ -249,9 +243,9 @@ def _correlate_lanes(
     n = weight.size // weight.shape[0]
     packed = _scratch.take("weight", groups * vectors * n * lanes, x.dtype)
     launch(conv.pack_lanes, (weight, packed, per_group, n, lanes), groups * vectors, packed.size)
-    start = np.zeros((groups, vectors * lanes), x.dtype)
+    start = zeros((groups, vectors * lanes), x.dtype)
     if bias is not None:
-        start[:, :per_group] = bias.reshape(groups, per_group)
+        copy(start[:, :per_group], bias.reshape(groups, per_group))
     each = channels * p.plane
     # Elements are read one by one, none outside: without padding and phases the input needs no copy.
     as_it_is = set(w.padding) == {0} and set(w.stride) == {1} and p.sizes[3 - len(w.size) :] == list(w.size)
@@ -268,13 +262,20 @@ def _correlate_lanes(
         launch(conv.correlate_lanes, (*arrays, *numbers), tasks, out[a:b].size * n // lanes)
 
 
-def _integers(x: np.ndarray, weight: np.ndarray, out: np.ndarray, w: Windows, groups: int) -> None:
+@hosted
+def _integers(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, w: Windows, groups: int
+) -> np.ndarray:
     """Windows laid out as columns, for the sake of completeness: whole numbers have no fast product."""
+    out = buffers.empty((x.shape[0], weight.shape[0], *w.out), x.dtype)
     cols = buffers.empty((groups, x.shape[1] // groups * w.taps(), w.outputs()), x.dtype)
     matrix = weight.reshape(groups, weight.shape[0] // groups, -1)
     for image, result in zip(x, out, strict=True):
         launch(kernels.columns.columns, (image, cols, w.geo()), x.shape[1], cols.size)
         result[...] = np.matmul(matrix, cols).reshape(result.shape)
+    if bias is not None:
+        out += bias.reshape(-1, *[1] * len(w.out))
+    return out
 
 
 def input_adjoint(
@@ -287,17 +288,21 @@ def input_adjoint(
     channels = weight.shape[1] * groups
     # In and out change places.
     turned = weight.reshape(groups, outs // groups, weight.shape[1], *w.kernel).swapaxes(1, 2)
-    turned = turned.reshape(channels, outs // groups, *w.kernel)
+
+    def part(inner: Windows, taps: Any) -> np.ndarray:
+        matrix = contiguous(turned[taps]).reshape(channels, outs // groups, *inner.kernel)
+        return forward(g, matrix, bias, inner, groups)
+
     if set(w.stride) == {1}:
         ((_, inner, taps),) = _residues(w)
-        return _narrow(forward(g, np.ascontiguousarray(turned[taps]), bias, inner, groups), dtype)
-    x = buffers.zeros((images, channels, *w.size), g.dtype)
+        return cast(part(inner, taps), dtype)
+    x = zeros((images, channels, *w.size), g.dtype)
     if bias is not None:
-        x += bias.reshape(-1, *[1] * len(w.size)).astype(x.dtype)
+        copy(x, bias.reshape(-1, *[1] * len(w.size)))
     if g.size and weight.size:
         for place, inner, taps in _residues(w):
-            x[place] = forward(g, np.ascontiguousarray(turned[taps]), bias, inner, groups)
-    return _narrow(x, dtype)
+            copy(x[place], part(inner, taps))
+    return cast(x, dtype)
 
 
 @lru_cache(maxsize=256)
@@ -342,14 +347,22 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
     x, g = _wide(x, g)
     channels = x.shape[1]
     outs, per_group = g.shape[1], channels // groups
-    weight = np.zeros((outs, per_group, *w.kernel), x.dtype)
-    if not weight.size or not x.size or not g.size:
-        return _narrow(weight, dtype)
-    made = _contract(x, g, w, groups)
-    if not np.isfinite(made).all():
-        # Beside every line of outputs neighbours were multiplied by zero, and a NaN there has spread.
+    shape = (outs, per_group, *w.kernel)
+    if not math.prod(shape) or not x.size or not g.size:
+        return zeros(shape, dtype)
+    total = _contract(x, g, w, groups)
+    height, n = outs // groups, per_group * w.taps()
+    # Beside every line of outputs neighbours were multiplied by zero, and a NaN there has spread.
+    if now() is not None:
+        _, padded, row = total.shape
+        args = (x, g, total, w.geo(), x.shape[0], channels, per_group, height, padded, row)
+        launch(kernels.conv.mend, args, outs, total.size)
+    made = total[:, :height, :n]
+    if now() is None and not np.isfinite(made).all():
         made = _contract_columns(x, g, w, groups)
-    return _narrow(made.reshape(weight.shape).astype(x.dtype), dtype)
+    weight = np.empty(shape, x.dtype)
+    copy(weight.reshape(made.shape), made)
+    return cast(weight, dtype)
 
 
 def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
@@ -362,7 +375,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
     rows = tile.fitting(height, tile.GRAMS)
     tall, broad = -(-height // rows), -(-n // tile.GRAMS[rows])
     padded = tall * rows
-    total = np.zeros((groups, padded, broad * tile.GRAMS[rows]))
+    total = zeros((groups, padded, broad * tile.GRAMS[rows]), np.dtype(np.float64))
     shifts = p.shifts(channels // groups, tile.GRAMS[rows])
     runs = p.runs(lanes)
     each, vectors = channels * p.plane, runs.count
@@ -378,7 +391,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
         lines = p.lines(lanes, b - a, each)
         given = (dealt, lined, total, shifts, lines, len(lines), lanes, LONG, tall, broad, each // groups)
         launch(conv.contract[rows], given, groups * tall * broad, len(lines) * groups * tall * broad * 32)
-    return total[:, :height, :n]
+    return total
 
 
 def _contract_columns(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
@@ -399,9 +412,9 @@ def channel_sums(g: np.ndarray) -> np.ndarray:
     """The sum per channel of (image, channel, ...)."""
     dtype = g.dtype
     (g,) = _wide(g)
-    out = np.zeros(g.shape[1], g.dtype)
+    out = np.empty(g.shape[1], g.dtype) if g.size else zeros((g.shape[1],), g.dtype)
     if g.size:
         images, channels = g.shape[:2]
         n = math.prod(g.shape[2:])
         launch(kernels.conv.sum_channels, (g, out, images, channels, n), channels, g.size)
-    return _narrow(out, dtype)
+    return cast(out, dtype)

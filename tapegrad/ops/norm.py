@@ -13,6 +13,8 @@ import numpy as np
 
 from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, copied, filled
+from ..kernels.recording import active
 from ..op import apply_inplace, kernel_op
 from ..tape import Value
 from .fused import fused
@@ -60,10 +62,19 @@ def _tiles(count: int) -> Any:
 
 
 def _or(weight: np.ndarray | None, channels: int, fill: float, dtype: np.dtype) -> np.ndarray:
-    return np.full(channels, fill, dtype) if weight is None else np.ascontiguousarray(weight, dtype)
+    return filled((channels,), fill, dtype) if weight is None else contiguous(weight, dtype)
 
 
-@kernel_op(outputs=("mean", "var"), name="channel_moments")
+def _divided(x: np.ndarray, by: int) -> np.ndarray:
+    """x / by, in its place."""
+    if active:
+        kernels.loop.QUOTIENT.run("d", [x], [x], [by], (0,))
+    else:
+        x /= by
+    return x
+
+
+@kernel_op(outputs=("mean", "var"), name="channel_moments", native=True)
 def channel_moments(input: Any, *, groups: Any, across: Any) -> Any:
     """Mean and variance of each channel or group, in float64."""
     x = wide(input)
@@ -72,11 +83,11 @@ def channel_moments(input: Any, *, groups: Any, across: Any) -> Any:
     if at.columns and not across:  # a group's channels lie side by side: one plane
         mean, m2 = np.empty(at.groups), np.empty(at.groups)
         launch(norm.plane_moments, (x, mean, m2, at.members), at.groups, x.size)
-        return mean, m2 / at.members
+        return mean, _divided(m2, at.members)
     mean, m2 = np.empty(at.planes), np.empty(at.planes)
     if at.columns:
         launch(norm.column_moments, (x, mean, m2, at.length, at.planes), _tiles(at.planes), x.size)
-        return mean, m2 / max(at.length, 1)
+        return mean, _divided(m2, max(at.length, 1))
     launch(norm.plane_moments, (x, mean, m2, at.length), at.planes, x.size)
     group_mean, group_var = np.empty(at.groups), np.empty(at.groups)
     norm.merge_moments(
@@ -120,7 +131,7 @@ def _slopes(
     )
 
 
-@fused(_slopes, outputs=("input", "weight", "bias"), name="channel_norm_backward")
+@fused(_slopes, outputs=("input", "weight", "bias"), name="channel_norm_backward", native=True)
 def channel_slopes(
     g: Any,
     input: Any,
@@ -136,7 +147,7 @@ def channel_slopes(
 ) -> Any:
     """The cotangents of channel_norm's input (unless it is not wanted), weight and bias."""
     x = wide(input)
-    g = np.ascontiguousarray(g, x.dtype)
+    g = contiguous(g, x.dtype)
     at = layout(x.shape, groups, across)
     norm, dtype = kernels.norm, x.dtype
     mean, var = (wide(s) for s in (mean, var))
@@ -187,7 +198,7 @@ def channel_slopes(
     elif out.size:
         zeros = np.zeros(at.wrap, dtype)
         _scaled(g, zeros, scale, zeros, out, at)
-    return out.astype(input.dtype, copy=False), by_weight, by_bias
+    return cast(out, input.dtype), by_weight, by_bias
 
 
 def _scaled(x: Any, shift: Any, scale: Any, offset: Any, out: Any, at: Layout) -> None:
@@ -209,7 +220,7 @@ def _rule(
     return (*[s if need else None for s, need in zip(slopes, needs, strict=False)], None, None)
 
 
-@kernel_op(all=_rule, name="native_batch_norm")
+@kernel_op(all=_rule, name="native_batch_norm", native=True)
 def channel_norm(
     input: Any,
     weight: Any,
@@ -232,22 +243,20 @@ def channel_norm(
         mean, var = (wide(s) for s in (mean, var))
         kernels.norm.coefficients(mean, var, w, b, shift, scale, offset, eps, at.per, at.channels, 0, at.wrap)
         _scaled(x, shift, scale, offset, out, at)
-    return out.astype(input.dtype, copy=False)
+    return cast(out, input.dtype)
 
 
-@kernel_op(name="moving_average")
+@kernel_op(name="moving_average", native=True)
 def moved(running: Any, new: Any, *, momentum: Any, scale: Any) -> Any:
     """running moved towards scale * new by momentum."""
-    out = running.copy()
+    out = copied(running, np.float32 if running.dtype.char == "e" else running.dtype)
     _move_array(out, new, momentum=momentum, scale=scale)
-    return out
+    return cast(out, running.dtype)
 
 
 def _move_array(running: np.ndarray, new: np.ndarray, *, momentum: float, scale: float) -> None:
     if running.dtype.char in "fd" and running.flags.c_contiguous:
-        kernels.norm.move(
-            running, np.ascontiguousarray(new), 1.0 - momentum, momentum * scale, 0, running.size
-        )
+        kernels.norm.move(running, contiguous(new), 1.0 - momentum, momentum * scale, 0, running.size)
     else:
         running[...] = running * (1 - momentum) + new.reshape(running.shape) * (momentum * scale)
 

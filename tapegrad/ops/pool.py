@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, zeros
 from ..op import KernelOp, kernel_op
 from . import convert
 from .direct import DirectOp, direct_op
@@ -28,14 +29,10 @@ def _planes(x: np.ndarray, n: int) -> tuple[np.ndarray, int, int]:
     """The array in C order (float16 as float32), the number of its planes, and the elements of one."""
     size = math.prod(x.shape[x.ndim - n :])
     return (
-        np.ascontiguousarray(x, np.float32 if x.dtype.char == "e" else None),
+        contiguous(x, np.float32 if x.dtype.char == "e" else None),
         x.size // size if size else 0,
         size,
     )
-
-
-def _back(out: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return out if out.dtype == dtype else out.astype(dtype)
 
 
 # -- reading and adding at remembered places ---------------------------------------------------------
@@ -45,16 +42,17 @@ def _back(out: np.ndarray, dtype: np.dtype) -> np.ndarray:
     g_out=lambda g, index, n: take_at(g, index, n=n),
     name="pool_scatter",
     node_name="MaxPoolBackwardBackward0",
+    native=True,
 )
 def add_at(g_out: Any, index: Any, *, size: Any, n: Any) -> Any:
     """Zeros of planes of a size, with each element of ``g_out`` added at its index in the plane."""
     lead = g_out.shape[: g_out.ndim - n]
     g, planes, per = _planes(g_out, n)
-    out = buffers.zeros((*lead, *size), g.dtype)
+    out = zeros((*lead, *size), g.dtype)
     if out.size and g.size:
-        args = (g, np.ascontiguousarray(index), out, per, math.prod(size))
+        args = (g, contiguous(index), out, per, math.prod(size))
         launch(kernels.pool.add_at, args, planes, out.size)
-    return _back(out, g_out.dtype)
+    return cast(out, g_out.dtype)
 
 
 def _taken(x: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
@@ -62,15 +60,16 @@ def _taken(x: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     source, planes, size = _planes(x, n)
     out = buffers.empty((*lead, *index.shape[index.ndim - n :]), source.dtype)
     if out.size:
-        args = (source, np.ascontiguousarray(index), out, out.size // planes, size)
+        args = (source, contiguous(index), out, out.size // planes, size)
         launch(kernels.pool.take_at, args, planes, out.size)
-    return _back(out, x.dtype)
+    return cast(out, x.dtype)
 
 
 @kernel_op(
     x=lambda g, index, x_shape, n: add_at(g, index, size=x_shape[len(x_shape) - n :], n=n),
     name="pool_gather",
     node_name="GatherBackward0",
+    native=True,
 )
 def take_at(x: Any, index: Any, *, n: Any) -> Any:
     """The elements at the given indices of each plane."""
@@ -97,8 +96,9 @@ def _max_pool(x: np.ndarray, windows: Windows | Spans) -> tuple[np.ndarray, np.n
             launch(pool.max_taps, (source, out, index, windows.geo()), planes, source.size)
             if max(windows.dilation) > 1:
                 # Only such windows may meet padding alone.
-                out[index < 0] = -np.inf if out.dtype.kind == "f" else np.iinfo(out.dtype).min
-    return _back(out, x.dtype), index
+                least = np.array([-np.inf if out.dtype.kind == "f" else np.iinfo(out.dtype).min], out.dtype)
+                launch(pool.fill_absent, (index, least, out), out.size, out.size)
+    return cast(out, x.dtype), index
 
 
 def _max_op(n: int, node_name: str) -> KernelOp:
@@ -109,9 +109,9 @@ def _max_op(n: int, node_name: str) -> KernelOp:
     def rule(gs: Any, indices: Any, windows: Any) -> Any:
         return add_at(gs[0], indices, size=windows.size, n=n)
 
-    return kernel_op(x=rule, outputs=("values", "indices"), name=f"max_pool{n}d", node_name=node_name)(
-        forward
-    )
+    names = ("values", "indices")
+    op = kernel_op(x=rule, outputs=names, name=f"max_pool{n}d", node_name=node_name, native=True)
+    return op(forward)
 
 
 MAX = {n: _max_op(n, f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
@@ -130,18 +130,18 @@ def _mean_op(n: int, node_name: str) -> DirectOp:
         elif out.size:
             args = (source, out, windows.geo(), window_counts(windows, padded), divisor)
             launch(kernels.pool.mean_taps, args, planes, source.size)
-        return _back(out, x.dtype)
+        return cast(out, x.dtype)
 
     def transpose(g: Any, *, windows: Any, padded: Any, divisor: Any) -> Any:
         """Each element of ``g`` spread evenly over its window."""
         source, planes, _ = _planes(g, n)
-        out = buffers.zeros((*g.shape[: g.ndim - n], *windows.size), source.dtype)
+        out = zeros((*g.shape[: g.ndim - n], *windows.size), source.dtype)
         if out.size and isinstance(windows, Spans):
             launch(kernels.pool.spread_windows, (source, out, windows.table), planes, out.size)
         elif out.size:
             args = (source, out, windows.geo(), window_counts(windows, padded), divisor)
             launch(kernels.pool.spread_taps, args, planes, out.size)
-        return _back(out, g.dtype)
+        return cast(out, g.dtype)
 
     def rule(g: Any, windows: Any, padded: Any, divisor: Any) -> Any:
         return spread(g, windows=windows, padded=padded, divisor=divisor)
@@ -149,9 +149,11 @@ def _mean_op(n: int, node_name: str) -> DirectOp:
     def transposed_rule(g: Any, windows: Any, padded: Any, divisor: Any) -> Any:
         return mean(g, windows=windows, padded=padded, divisor=divisor)
 
-    mean = direct_op(x=rule, name=f"avg_pool{n}d", node_name=node_name)(forward)
+    mean = direct_op(x=rule, name=f"avg_pool{n}d", node_name=node_name, native=True)(forward)
     twice = node_name.replace("Backward", "BackwardBackward")
-    spread = direct_op(g=transposed_rule, name=f"avg_pool{n}d_spread", node_name=twice)(transpose)
+    spread = direct_op(g=transposed_rule, name=f"avg_pool{n}d_spread", node_name=twice, native=True)(
+        transpose
+    )
     return mean
 
 

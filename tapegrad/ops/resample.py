@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, zeros
 from .direct import direct_op
 
 
@@ -116,7 +117,7 @@ def _antialiased(taps: Taps, ratio: Any, number: type[Any]) -> tuple[np.ndarray,
 
 def _parts(x: np.ndarray, dim: int) -> tuple[np.ndarray, int, int]:
     """C order (float16 as float32), and the numbers of elements before and behind a dimension."""
-    x = np.ascontiguousarray(x, np.float32 if x.dtype.char == "e" else None)
+    x = contiguous(x, np.float32 if x.dtype.char == "e" else None)
     return x, math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
 
 
@@ -124,6 +125,7 @@ def _parts(x: np.ndarray, dim: int) -> tuple[np.ndarray, int, int]:
     x=lambda g, dim, taps: resampled_back(g, dim=dim, taps=taps),
     name="upsample",
     node_name="UpsampleBackward0",
+    native=True,
 )
 def resampled(x: Any, *, dim: Any, taps: Any) -> Any:
     """Weighted sums of a few elements along a dimension."""
@@ -133,20 +135,21 @@ def resampled(x: Any, *, dim: Any, taps: Any) -> Any:
         index, weight = taps.tables(source.dtype)
         args = (source, out, index, weight, taps.size, taps.out, inner, index.shape[1])
         launch(kernels.resample.gather_taps, args, outer * taps.out, out.size)
-    return out if out.dtype == x.dtype else out.astype(x.dtype)
+    return cast(out, x.dtype)
 
 
 @direct_op(
     g=lambda g, dim, taps: resampled(g, dim=dim, taps=taps),
     name="upsample_backward",
     node_name="UpsampleBackwardBackward0",
+    native=True,
 )
 def resampled_back(g: Any, *, dim: Any, taps: Any) -> Any:
     """The transpose of resampled."""
     source, outer, inner = _parts(g, dim)
-    out = np.zeros((*g.shape[:dim], taps.size, *g.shape[dim + 1 :]), source.dtype)
+    out = zeros((*g.shape[:dim], taps.size, *g.shape[dim + 1 :]), source.dtype)
     if source.size:
         index, weight = taps.tables(source.dtype)
         args = (source, out, index, weight, taps.size, taps.out, inner, index.shape[1])
         launch(kernels.resample.scatter_taps, args, outer, source.size)
-    return out if out.dtype == g.dtype else out.astype(g.dtype)
+    return cast(out, g.dtype)
