@@ -18,6 +18,9 @@ def copy(to: np.ndarray, source: Any) -> None:
     """``to[...] = source``, broadcast and converted as C does it."""
     if active and (recorder := now()) is not None:
         recorder.copy(to, source)
+    if type(source) is np.ndarray and source.dtype == to.dtype:
+        to[...] = source  # nothing is converted, so nothing can warn
+        return
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # Out-of-range and NaN to integer is undefined in C; all libraries take what the CPU gives.
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -79,3 +79,15 @@ def add_columns(cols, x, geo, start, stop):
                             for j in range(low, high):
                                 x[to + j * sw] += cols[at + j]
                         at += ow
+
+
+@kernel
+def fold_windows(g, out, n, count, inner, size, step, start, stop):
+    """out[o, w * step + k, i] += g[o, w, i, k]: windows along the middle of (outer, n, inner), added up in order"""
+    for o in range(start, stop):
+        for w in range(count):
+            for k in range(size):
+                to = (o * n + w * step + k) * inner
+                at = (o * count + w) * inner * size + k
+                for i in range(inner):
+                    out[to + i] += g[at + i * size]

@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from . import launch
+from . import index, launch
 from .jit import FLAGS, Kernel, from_text
 from .reduction import BLOCK, CHUNK, WIDTH
 from .scalar_bits import maximum, minimum
@@ -113,7 +113,6 @@ def find(
         return
     best, found = np.empty((outer, chunks), values.dtype), np.empty((outer, chunks), np.int64)
     launch.start(kernel, (x, best, found, n, chunk), outer * chunks, x.size)
-    at = (np.argmax if which == "max" else np.argmin)(best, axis=1)
-    rows = np.arange(outer)
-    values[...] = best[rows, at]
-    places[...] = found[rows, at]
+    at = np.empty(outer, np.int64)  # in which chunk
+    launch.start(kernel, (best, values, at, chunks, chunks), outer, best.size)
+    launch.start(index.take_along, (found, at, places, chunks, 1, 1), outer, outer)

@@ -22,6 +22,7 @@ LLVM use vector instructions; sizes and outer strides are arguments, so nothing 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import launch
-from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
+from .formula import TYPE_NAMES, TYPES, Emitter, Scalar, function, select
 from .jit import Kernel, from_text
 from .recording import active, here, paused
 
@@ -289,6 +290,9 @@ FILL = Loop("filled", lambda value: value, (), ("value",))
 SCALE = Loop("scaled", lambda x, factor: x * factor, ("x",), ("factor",))
 JOIN = Loop("joined", lambda a, b, size: a * size + b, ("a", "b"), ("size",))
 RAISE = Loop("raised", lambda x, exponent: x**exponent, ("x",), ("exponent",))
+ROOT = Loop("rooted", lambda x: function("sqrt")(x), ("x",))
+BASE = Loop("base", lambda x: select((x == math.inf) | (x == -math.inf), 0.0, x), ("x",))
+LOG_PLUS = Loop("log_plus", lambda x, base: function("log")(x) + base, ("x", "base"))
 QUOTIENT = Loop("quotient", lambda x, divisor: x / divisor, ("x",), ("divisor",))
 for _name, _loop in list(globals().items()):
     if isinstance(_loop, Loop):

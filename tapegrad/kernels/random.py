@@ -403,3 +403,13 @@ def dropout(x, out, n, key0, key1, offset, threshold, hyper, start, stop):
                 out[at + 32] = scale * x[at + 32] + shift if w2 >= limit else fill
             if at + 48 < n:
                 out[at + 48] = scale * x[at + 48] + shift if w3 >= limit else fill
+
+
+@kernel
+def drop_rows(x, kept, out, inner, hyper, start, stop):
+    """out[r, :] = scale * x[r, :] + shift where kept[r] is not 0, else fill; hyper: scale, shift, fill"""
+    scale, shift, fill = hyper[0], hyper[1], hyper[2]
+    for r in range(start, stop):
+        hit = kept[r] != 0
+        for i in range(r * inner, (r + 1) * inner):
+            out[i] = scale * x[i] + shift if hit else fill

@@ -7,6 +7,8 @@ memory is read once.
 
 from __future__ import annotations
 
+import math
+
 import numba
 import numpy as np
 
@@ -23,6 +25,7 @@ MAGNITUDES = Reduction("magnitudes", abs)
 POWERS = Reduction("powers", lambda x, p: formula.power(abs(x), p), numbers=("p",))
 EXPONENTIALS = Reduction("exponentials", lambda x, top: _exp(x - top), kept=("top",))
 PRODUCT = Reduction("products", combine="mul")
+NONZEROS = Reduction("nonzeros", lambda x: formula.cast(formula.select(x == 0, 0.0, 1.0), x))
 LARGEST = Reduction("largest", combine="max")
 SMALLEST = Reduction("smallest", combine="min")
 PLAIN = {"add": SUM, "mul": PRODUCT, "max": LARGEST, "min": SMALLEST}
@@ -178,9 +181,7 @@ def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.
         launch.start(moments_rows, (x, mean, m2, n, chunk), outer * chunks, x.size)
         if chunks == 1:
             return mean, m2
-        counts = np.full(chunks, chunk, np.float64)
-        counts[-1] = n - chunk * (chunks - 1)
-        return _merged(mean.reshape(outer, chunks), m2.reshape(outer, chunks), counts)
+        return merged(mean, m2, chunks, chunk, n - chunk * (chunks - 1))
     mean, m2 = np.empty(outer * inner), np.empty(outer * inner)
     width = min(inner, _TILE)
     tiles = outer * -(-inner // width)
@@ -189,7 +190,36 @@ def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.
     return mean, m2
 
 
-def _merged(mean: np.ndarray, m2: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Moments of the parts of each row as the moments of the row."""
-    whole = (mean * counts).sum(axis=1, keepdims=True) / counts.sum()
-    return whole.reshape(-1), (m2 + counts * (mean - whole) ** 2).sum(axis=1)
+@kernel
+def merge_rows(mean, m2, whole, squares, parts, size, last, start, stop):
+    """Moments of rows from those of their ``parts``, which have ``size`` elements, and ``last`` the last one"""
+    for r in range(start, stop):
+        total, end = 0.0, (r + 1) * parts - 1
+        for k in range(r * parts, end):
+            total += mean[k] * size
+        average = (total + mean[end] * last) / ((parts - 1) * size + last)
+        total = 0.0
+        for k in range(r * parts, end + 1):
+            d = mean[k] - average
+            total += m2[k] + (last if k == end else size) * (d * d)
+        whole[r] = average
+        squares[r] = total
+
+
+def merged(
+    mean: np.ndarray, m2: np.ndarray, parts: int, size: int, last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Flat moments of rows from flat moments of their parts: of ``size`` elements each, of ``last`` the last one."""
+    rows = mean.size // parts
+    whole, squares = np.empty(rows), np.empty(rows)
+    launch.start(merge_rows, (mean, m2, whole, squares, parts, size, last), rows, mean.size)
+    return whole, squares
+
+
+@kernel
+def finish_moments(mean, m2, result, average, freedom, root, start, stop):
+    """result = m2 / freedom, or its root; average = mean"""
+    for i in range(start, stop):
+        variance = m2[i] / freedom
+        result[i] = math.sqrt(variance) if root else variance
+        average[i] = mean[i]

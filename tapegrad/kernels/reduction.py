@@ -104,7 +104,7 @@ def smallest_parts(parts, out, count, inner, start, stop):
             out[o * inner + j] = low
 
 
-_FOLDS = {"add": add_parts, "mul": multiply_parts, "max": largest_parts, "min": smallest_parts}
+FOLDS = {"add": add_parts, "mul": multiply_parts, "max": largest_parts, "min": smallest_parts}
 
 
 class Reduction:
@@ -276,7 +276,7 @@ class Reduction:
         """Partial results along the second dimension, combined."""
         outer, count = parts.shape[:2]
         inner = parts.size // (outer * count)
-        launch.start(_FOLDS[self.combine], (parts, out, count, inner), outer, parts.size)
+        launch.start(FOLDS[self.combine], (parts, out, count, inner), outer, parts.size)
 
     # -- emitting -----------------------------------------------------------------------------
 

@@ -294,7 +294,8 @@ class Recording:
             return ref.array
         base, offset = program.place(ref)
         owner = bound[base - 2]
-        if not offset and owner.shape == ref.shape and owner.strides == ref.strides:
+        like = owner.shape == ref.shape and owner.strides == ref.strides and owner.dtype == ref.array.dtype
+        if like and not offset:
             return owner
         return array_at(owner.__array_interface__["data"][0] + offset, ref, owner)
 

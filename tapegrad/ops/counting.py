@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous
 from ..kernels.recording import refuse
 from ..op import kernel_op
 from ..tape import Value
@@ -31,16 +32,16 @@ __all__ = [
 # -- searching -----------------------------------------------------------------------------------------
 
 
-@kernel_op(name="searchsorted")
+@kernel_op(name="searchsorted", native=True)
 def _searched(rows: Any, values: Any, *, right: Any, dtype: Any) -> Any:
     """The places in sorted rows where values belong."""
     out = np.empty(values.shape, np.int64)
     if out.size:
-        r = np.ascontiguousarray(widened(rows))
-        v = np.ascontiguousarray(widened(values), r.dtype)
+        r = contiguous(widened(rows))
+        v = contiguous(widened(values), r.dtype)
         n, m = r.shape[-1], values.shape[-1] if values.ndim else 1
         launch(kernels.search.search_rows, (r, v, out, n, m, int(r.ndim == 1), int(right)), v.size, v.size)
-    return out.astype(dtype, copy=False)
+    return cast(out, dtype)
 
 
 def _value_tensor(value: Any, like: Any, name: str) -> Any:

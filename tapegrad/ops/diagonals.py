@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.arrays import contiguous, duplicate
 from ..op import kernel_op
 from .dims import wrap_dim
 from .gather import check_tensor
@@ -92,10 +93,10 @@ def block_diag(*tensors: Any) -> Any:
 
 
 def _triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
-    x = np.ascontiguousarray(x)
+    x = contiguous(x)
     rows, columns = x.shape[-2:]
     if not x.size:
-        return x.copy()
+        return duplicate(x)
     out = np.empty(x.shape, x.dtype)
     run(
         "lower_triangle" if lower else "upper_triangle",
@@ -107,13 +108,13 @@ def _triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     return out
 
 
-@kernel_op(x=lambda g, diagonal: lower(g, diagonal=diagonal), name="tril")
+@kernel_op(x=lambda g, diagonal: lower(g, diagonal=diagonal), name="tril", native=True)
 def lower(x: np.ndarray, *, diagonal: int) -> np.ndarray:
     """What lies on a diagonal and below it, zero elsewhere."""
     return _triangle(x, diagonal, True)
 
 
-@kernel_op(x=lambda g, diagonal: upper(g, diagonal=diagonal), name="triu")
+@kernel_op(x=lambda g, diagonal: upper(g, diagonal=diagonal), name="triu", native=True)
 def upper(x: np.ndarray, *, diagonal: int) -> np.ndarray:
     """What lies on a diagonal and above it, zero elsewhere."""
     return _triangle(x, diagonal, False)

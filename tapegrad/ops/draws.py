@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, filled
 from ..kernels.recording import active
 from .generator import Draw, Generator
 
@@ -170,16 +171,14 @@ def dropped(
 ) -> np.ndarray:
     """scale * x + shift with probability 1 - p, else fill; ``inner`` neighbours share their fate."""
     half = x.dtype.char == "e"
-    x = np.asarray(x, np.float32 if half else None, order="C")
-    if inner != 1:
-        kept = dropped(np.ones(x.size // max(inner, 1), x.dtype), draw, p, 1, 1.0, 0.0, 0.0)[:, None] != 0
-        rows = x.reshape(-1, max(inner, 1))
-        out = np.where(kept, rows * x.dtype.type(scale) + x.dtype.type(shift), x.dtype.type(fill)).reshape(
-            x.shape
-        )
-    else:
-        out = buffers.empty(x.shape, x.dtype)
-        hyper = np.array([scale, shift, fill], x.dtype)
+    x = contiguous(x, np.float32 if half else None)
+    out = buffers.empty(x.shape, x.dtype)
+    hyper = np.array([scale, shift, fill], x.dtype)
+    if inner > 1:
+        rows = x.size // inner
+        kept = dropped(filled((rows,), 1.0, x.dtype), draw, p, 1, 1.0, 0.0, 0.0)
+        launch(kernels.random.drop_rows, (x, kept, out, inner, hyper), rows, x.size)
+    elif x.size:
         args = (x, out, x.size, draw.key0, draw.key1, draw.offset, round(p * 2.0**32), hyper)
         launch(kernels.random.dropout, args, x.size // 64 + 1, 2 * x.size)
-    return out.astype(np.float16) if half else out  # type: ignore[no-any-return]
+    return cast(out, np.float16) if half else out

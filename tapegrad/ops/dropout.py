@@ -39,6 +39,7 @@ _ALPHA = 1.7580993408473766
     ),
     name="dropout",
     node_name="MulBackward0",
+    native=True,
 )
 def dropped(
     x: np.ndarray, *, draw: Draw, p: float, inner: int, scale: float, shift: float, fill: float

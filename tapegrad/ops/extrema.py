@@ -9,7 +9,9 @@ import numpy as np
 from .. import kernels, return_types
 from ..derive import Expr
 from ..fastpath import elementwise
+from ..kernels.arrays import cast, contiguous
 from ..kernels.formula import Scalar
+from ..kernels.recording import now
 from ..op import KernelOp, kernel_op
 from ..tape import Value
 from .along import add_along
@@ -18,7 +20,7 @@ from .axes import kept, lane, numpy_names, spread, widened
 from .dims import refuse_bools, wrap_dim
 from .out import into
 from .reduce import sum as total
-from .reducing import ReduceOp, plan, reduce_floats, reduce_op
+from .reducing import ReduceOp, folded, plan, reduce_floats, reduce_op
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -43,6 +45,8 @@ def _extremum(which: str) -> Any:
         """The extremum over dims; NaN if there is one."""
         if not x.size:
             return np.empty(shape, x.dtype)
+        if x.dtype.kind != "f" and now() is not None:
+            return folded(which, x, dims, shape)
         if x.dtype.kind != "f":
             return np.asarray((np.max if which == "max" else np.min)(x, axis=dims)).reshape(shape)
         return reduce_floats(
@@ -53,17 +57,17 @@ def _extremum(which: str) -> Any:
 
 
 _RULE = {"x": shared}
-largest = ReduceOp(_extremum("max"), _RULE, "MaxBackward1", "max")
-smallest = ReduceOp(_extremum("min"), _RULE, "MinBackward1", "min")
-largest_over = ReduceOp(_extremum("max"), _RULE, "AmaxBackward0", "amax")
-smallest_over = ReduceOp(_extremum("min"), _RULE, "AminBackward0", "amin")
+largest = ReduceOp(_extremum("max"), _RULE, "MaxBackward1", "max", native=True)
+smallest = ReduceOp(_extremum("min"), _RULE, "MinBackward1", "min", native=True)
+largest_over = ReduceOp(_extremum("max"), _RULE, "AmaxBackward0", "amax", native=True)
+smallest_over = ReduceOp(_extremum("min"), _RULE, "AminBackward0", "amin", native=True)
 
 
 def _both_rule(gs: Any, x: Any, least: Any, most: Any, dims: Any) -> Any:
     return shared(gs[0], x, least, dims) + shared(gs[1], x, most, dims)
 
 
-@kernel_op(x=_both_rule, outputs=("least", "most"), name="aminmax")
+@kernel_op(x=_both_rule, outputs=("least", "most"), name="aminmax", native=True)
 def both_over(x: Any, *, dims: Any, shape: Any) -> Any:
     """The smallest and the largest element over dims."""
     return smallest.forward(x, dims=dims, shape=shape), largest.forward(x, dims=dims, shape=shape)
@@ -74,9 +78,7 @@ def both_over(x: Any, *, dims: Any, shape: Any) -> Any:
 
 def _found(which: str, x: np.ndarray, dim: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Values and places of the extrema along a dimension, or in all of x; flat."""
-    row, sizes = (
-        lane(widened(x), dim) if dim is not None else (np.ascontiguousarray(widened(x)), (1, x.size, 1))
-    )
+    row, sizes = lane(widened(x), dim) if dim is not None else (contiguous(widened(x)), (1, x.size, 1))
     if row.dtype.char == "?":
         row = row.view(np.uint8)
     values = np.empty(sizes[0] * sizes[2], row.dtype)
@@ -89,7 +91,7 @@ def _along(which: str) -> Any:
     def forward(x: np.ndarray, *, dim: int, shape: Any) -> tuple[np.ndarray, np.ndarray]:
         """The extrema along a dimension, and the first place of each."""
         values, places = _found(which, x, dim)
-        return values.astype(x.dtype, copy=False).reshape(shape), places.reshape(shape)
+        return cast(values, x.dtype).reshape(shape), places.reshape(shape)
 
     return forward
 
@@ -101,17 +103,17 @@ def back_to_place(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
 
 
 _PLACED = {"x": back_to_place}
-largest_along = KernelOp(_along("max"), _PLACED, ("values", "indices"), {}, "MaxBackward0", "max")
-smallest_along = KernelOp(_along("min"), _PLACED, ("values", "indices"), {}, "MinBackward0", "min")
+largest_along = KernelOp(_along("max"), _PLACED, ("values", "indices"), {}, "MaxBackward0", "max", True)
+smallest_along = KernelOp(_along("min"), _PLACED, ("values", "indices"), {}, "MinBackward0", "min", True)
 
 
-@reduce_op(name="argmax", node_name="ArgmaxBackward0")
+@reduce_op(name="argmax", node_name="ArgmaxBackward0", native=True)
 def place_of_largest(x: Any, *, dim: Any, shape: Any) -> Any:
     """The first index of the largest element."""
     return _found("max", x, dim)[1].reshape(shape)
 
 
-@reduce_op(name="argmin", node_name="ArgminBackward0")
+@reduce_op(name="argmin", node_name="ArgminBackward0", native=True)
 def place_of_smallest(x: Any, *, dim: Any, shape: Any) -> Any:
     """The first index of the smallest element."""
     return _found("min", x, dim)[1].reshape(shape)

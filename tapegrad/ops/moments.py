@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, kernels
+from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, filled
 from ..op import KernelOp
 from .arithmetic import div, mul, sub
 from .axes import count_of, final_shape, in_memory_order, kept, kept_shape, numpy_names, run_sizes, widened
@@ -18,6 +20,8 @@ from .reducing import ReduceOp, plan
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
+_DOUBLE = np.dtype(np.float64)
+
 # -- ops -----------------------------------------------------------------------------------------------
 
 
@@ -25,17 +29,16 @@ def _moments(x: np.ndarray, dims: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
     """Means and sums of squared deviations over dims in float64, flat or in the shape of what is left."""
     if not x.size:
         left = final_shape(x.shape, dims, False)
-        return np.full(left, np.nan), np.full(left, np.nan)
+        return filled(left, np.nan, _DOUBLE), filled(left, np.nan, _DOUBLE)
     y, inside, restore = (x, dims, None) if x.flags.c_contiguous else in_memory_order(x, dims)
     sizes, rest = run_sizes(y.shape, inside)
     mean, m2 = kernels.reduce.moments(y, sizes)
     if rest:
         # The other dimensions: few numbers are left of each run.
         shape = kept_shape(y.shape, tuple(d for d in inside if d not in rest))
-        mean, m2 = mean.reshape(shape), m2.reshape(shape)
-        whole = mean.mean(axis=rest, keepdims=True)
-        m2 = (m2 + sizes[1] * (mean - whole) ** 2).sum(axis=rest)
-        mean = whole
+        order = [*[d for d in range(y.ndim) if d not in rest], *rest]
+        mean, m2 = (contiguous(a.reshape(shape).transpose(order)) for a in (mean, m2))
+        mean, m2 = kernels.reduce.merged(mean, m2, count_of(y.shape, rest), sizes[1], sizes[1])
     if restore is None:
         return mean, m2
     shape = final_shape(y.shape, inside, False)
@@ -46,11 +49,12 @@ def _forward(root: bool, pair: bool) -> Any:
     def forward(x: np.ndarray, *, dims: Any, correction: float, shape: Any) -> tuple[np.ndarray, np.ndarray]:
         """Variance (or its root) and mean over dims."""
         mean, m2 = _moments(widened(x), dims)
-        freedom = max(count_of(x.shape, dims) - correction, 0.0)
-        with np.errstate(all="ignore"):
-            result = m2 / freedom if freedom else np.divide(m2, 0.0)
-            result = np.sqrt(result).astype(x.dtype) if root else result.astype(x.dtype)
-            average = mean.astype(x.dtype)
+        freedom = float(max(count_of(x.shape, dims) - correction, 0.0))
+        made = _DOUBLE if x.dtype.char == "e" else x.dtype
+        result, average = np.empty(m2.shape, made), np.empty(m2.shape, made)
+        args = (mean, m2, result, average, freedom, int(root))
+        launch(kernels.reduce.finish_moments, args, m2.size, m2.size)
+        result, average = cast(result, x.dtype), cast(average, x.dtype)
         return result.reshape(shape), average.reshape(shape if pair else kept_shape(x.shape, dims))
 
     return forward
@@ -91,13 +95,25 @@ def _std_mean_rule(gs: Any, x: Any, deviation: Any, average: Any, dims: Any, cor
 
 
 _RESIDUAL = {"average": _mean}
-variance = ReduceOp(_forward(False, False), {"x": _var_rule}, "VarBackward0", "var", _RESIDUAL)
-deviation = ReduceOp(_forward(True, False), {"x": _std_rule}, "StdBackward0", "std", _RESIDUAL)
+variance = ReduceOp(_forward(False, False), {"x": _var_rule}, "VarBackward0", "var", _RESIDUAL, True)
+deviation = ReduceOp(_forward(True, False), {"x": _std_rule}, "StdBackward0", "std", _RESIDUAL, True)
 variance_and_mean = KernelOp(
-    _forward(False, True), {"x": _var_mean_rule}, ("variance", "average"), {}, "VarMeanBackward0", "var_mean"
+    _forward(False, True),
+    {"x": _var_mean_rule},
+    ("variance", "average"),
+    {},
+    "VarMeanBackward0",
+    "var_mean",
+    True,
 )
 deviation_and_mean = KernelOp(
-    _forward(True, True), {"x": _std_mean_rule}, ("deviation", "average"), {}, "StdMeanBackward0", "std_mean"
+    _forward(True, True),
+    {"x": _std_mean_rule},
+    ("deviation", "average"),
+    {},
+    "StdMeanBackward0",
+    "std_mean",
+    True,
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import buffers
+from ..kernels.arrays import copy
 from .direct import direct_op
 from .matmul import require_tensors
 from .rows import take_rows
@@ -20,6 +21,7 @@ from .rows import take_rows
 @direct_op(
     input=lambda g, pads: framed(g, pads=tuple((-a, -b) for a, b in pads), value=0),
     name="constant_pad_nd",
+    native=True,
 )
 def framed(input: Any, *, pads: Any, value: Any) -> Any:
     """The input with (front, behind) elements of a value added, or cut off if negative, per dimension."""
@@ -33,10 +35,10 @@ def framed(input: Any, *, pads: Any, value: Any) -> Any:
     for d, (a, b) in enumerate(pads):
         inner = tuple(target[:d])
         if a > 0:
-            out[(*inner, slice(0, a))] = value
+            copy(out[(*inner, slice(0, a))], value)
         if b > 0:
-            out[(*inner, slice(shape[d] - b, None))] = value
-    out[tuple(target)] = input[tuple(source)]
+            copy(out[(*inner, slice(shape[d] - b, None))], value)
+    copy(out[tuple(target)], input[tuple(source)])
     return out
 
 

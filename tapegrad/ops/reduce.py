@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import buffers, config, dtypes, kernels
 from ..kernels.arrays import cast, filled, zeros
-from ..kernels.recording import active, hosted
+from ..kernels.recording import active, now
 from ..modes import modes
 from ..replay import Algebra
 from ..tape import LEAF, Entry, record
@@ -18,7 +18,7 @@ from .arithmetic import div, eq, mul, ne, pow, where
 from .axes import count_of, kept, middle, numpy_names, spread, widened
 from .maths import abs, exp, sign
 from .out import into
-from .reducing import ReduceOp, plan, reduce_floats, reduce_op
+from .reducing import ReduceOp, folded, plan, reduce_floats, reduce_op
 from .scan import before
 from .shape import flip, permute, reshape
 
@@ -57,9 +57,10 @@ class _Sum(ReduceOp):
         return (out,)
 
 
-@hosted
 def _whole_sum(x: np.ndarray, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     """Sum over dims of whole numbers."""
+    if now() is not None:
+        return folded("add", cast(x, dtype), dims, shape) if x.size else zeros(shape, dtype)
     return np.asarray(np.sum(x, axis=dims, dtype=dtype)).reshape(shape)
 
 
@@ -190,10 +191,11 @@ def mean(
     x=lambda g, x, dims: where(eq(x, x), spread(g, x._array.shape, dims), 0.0),
     name="nansum",
     node_name="NansumBackward0",
+    native=True,
 )
 def nan_summed(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Sum over dims with NaN counted as zero."""
-    return reduce_floats(kernels.reduce.NANSUM, x, dims, shape, dtype) if x.size else np.zeros(shape, dtype)
+    return reduce_floats(kernels.reduce.NANSUM, x, dims, shape, dtype) if x.size else zeros(shape, dtype)
 
 
 @numpy_names
@@ -248,12 +250,14 @@ def _product(x: np.ndarray, *, dims: Any, shape: Any) -> np.ndarray:
     """Product over dims."""
     if x.dtype.kind == "f" and x.size:
         return reduce_floats(kernels.reduce.PRODUCT, x, dims, shape, x.dtype)
+    if now() is not None:
+        return folded("mul", x, dims, shape) if x.size else filled(shape, 1, x.dtype)
     with np.errstate(all="ignore"):
         return np.asarray(np.prod(x, axis=dims, dtype=x.dtype)).reshape(shape)
 
 
-multiplied = ReduceOp(_product, {"x": _product_rule}, "ProdBackward0", "prod")
-multiplied_over = ReduceOp(_product, {"x": _product_rule}, "ProdBackward1", "prod")
+multiplied = ReduceOp(_product, {"x": _product_rule}, "ProdBackward0", "prod", native=True)
+multiplied_over = ReduceOp(_product, {"x": _product_rule}, "ProdBackward1", "prod", native=True)
 
 
 @numpy_names
@@ -277,14 +281,20 @@ def _log_sum_exp_rule(g: Any, x: Any, out: Any, dims: Any) -> Any:
     return mul(spread(g, shape, dims), exp(x - where(eq(abs(top), math.inf), 0.0, top)))
 
 
-@reduce_op(x=_log_sum_exp_rule, name="logsumexp", node_name="LogsumexpBackward0")
+@reduce_op(x=_log_sum_exp_rule, name="logsumexp", node_name="LogsumexpBackward0", native=True)
 def log_sum_exp(x: Any, *, dims: Any, shape: Any) -> Any:
     """log of the sum of exp(x) over dims."""
     if not x.size:
-        return np.full(shape, -math.inf, x.dtype)
+        return filled(shape, -math.inf, x.dtype)
     y, sizes = middle(widened(x), dims)
     top = np.empty(sizes[0] * sizes[2], y.dtype)
     kernels.reduce.LARGEST.run([y], top, sizes)
+    if now() is not None:
+        base, total, out = np.empty(top.shape, y.dtype), np.empty(top.shape), np.empty(top.shape, y.dtype)
+        kernels.loop.BASE.run(y.dtype.char, [top], [base])
+        kernels.reduce.EXPONENTIALS.run([y], total, sizes, kept=[base])
+        kernels.loop.LOG_PLUS.run("d", [total, base], [out])
+        return cast(out, x.dtype).reshape(shape)
     with np.errstate(all="ignore"):
         base = np.where(np.isinf(top), y.dtype.type(0), top)
         total = np.empty(top.shape, np.float64)
@@ -330,25 +340,28 @@ def _norm_rule(g: Any, x: Any, out: Any, ord: float, dims: Any) -> Any:
     )
 
 
-@reduce_op(x=_norm_rule, name="linalg_vector_norm", node_name="LinalgVectorNormBackward0")
+@reduce_op(x=_norm_rule, name="linalg_vector_norm", node_name="LinalgVectorNormBackward0", native=True)
 def norm_over(x: Any, *, ord: Any, dims: Any, shape: Any) -> Any:
     """(sum of |x|^ord)^(1/ord) over dims, with its limits for 0 and the infinities."""
     reduce = kernels.reduce
     if not x.size:
-        return np.zeros(shape, x.dtype)
+        return zeros(shape, x.dtype)
     y = widened(x)
     if ord == 0:
-        return np.asarray(np.sum(y != 0, axis=dims)).astype(x.dtype).reshape(shape)
+        return cast(reduce_floats(reduce.NONZEROS, y, dims, shape, _DOUBLE), x.dtype)
     if math.isinf(ord):
         by = reduce.LARGEST_MAGNITUDE if ord > 0 else reduce.SMALLEST_MAGNITUDE
-        return reduce_floats(by, y, dims, shape, y.dtype).astype(x.dtype, copy=False)
+        return cast(reduce_floats(by, y, dims, shape, y.dtype), x.dtype)
     if ord == 1:
-        return reduce_floats(reduce.MAGNITUDES, y, dims, shape, y.dtype).astype(x.dtype, copy=False)
-    if ord == 2:
-        return np.sqrt(reduce_floats(reduce.SQUARES, y, dims, shape, _DOUBLE)).astype(x.dtype)
+        return cast(reduce_floats(reduce.MAGNITUDES, y, dims, shape, y.dtype), x.dtype)
+    by, numbers = (reduce.SQUARES, ()) if ord == 2 else (reduce.POWERS, (float(ord),))
+    total = reduce_floats(by, y, dims, shape, _DOUBLE, numbers)
+    if now() is not None:
+        root = kernels.loop.ROOT if ord == 2 else kernels.loop.RAISE
+        root.run("d", [total], [total], () if ord == 2 else (1 / ord,), (0,))
+        return cast(total, x.dtype)
     with np.errstate(all="ignore"):
-        total = reduce_floats(reduce.POWERS, y, dims, shape, _DOUBLE, (float(ord),))
-        return (total ** (1 / ord)).astype(x.dtype)
+        return cast(np.sqrt(total) if ord == 2 else total ** (1 / ord), x.dtype)
 
 
 def vector_norm(
@@ -394,21 +407,29 @@ def vector_norm(
 # -- counting and truth --------------------------------------------------------------------------------
 
 
-@reduce_op(name="count_nonzero", node_name="CountNonzeroBackward0")
+@reduce_op(name="count_nonzero", node_name="CountNonzeroBackward0", native=True)
 def nonzeros(x: Any, *, dims: Any, shape: Any) -> Any:
     """How many elements are not zero."""
+    if now() is not None:
+        return _whole_sum(cast(cast(x, np.bool_), np.int64), dims, shape, np.dtype(np.int64))
     return np.asarray(np.count_nonzero(x, axis=dims) if x.ndim else x != 0).astype(np.int64).reshape(shape)
 
 
-@reduce_op(name="all", node_name="AllBackward0")
+@reduce_op(name="all", node_name="AllBackward0", native=True)
 def every(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Whether all elements are nonzero."""
+    if now() is not None:
+        return (
+            cast(folded("min", cast(x, np.bool_), dims, shape), dtype) if x.size else filled(shape, 1, dtype)
+        )
     return np.asarray(np.all(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
 
 
-@reduce_op(name="any", node_name="AnyBackward0")
+@reduce_op(name="any", node_name="AnyBackward0", native=True)
 def some(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Whether some element is nonzero."""
+    if now() is not None:
+        return cast(folded("max", cast(x, np.bool_), dims, shape), dtype) if x.size else zeros(shape, dtype)
     return np.asarray(np.any(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
 
 

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import config
+from .. import config, kernels
+from ..kernels import launch_lazily as launch
 from ..kernels import recording
 from ..kernels.arrays import cast
 from ..kernels.recording import active
 from ..modes import modes
 from ..op import KernelOp
 from ..tape import LEAF, Entry, record
-from .axes import count_of, final_shape, reduced, run_sizes, widened
+from .axes import count_of, final_shape, middle, reduced, run_sizes, widened
 from .dims import wrap_dims
 
 _empty = np.empty
@@ -110,7 +111,16 @@ class ReduceOp(KernelOp):
         return record(self, (edge,), (x._index,), tuple(saved), tuple(stamps), params, meta)
 
 
-def reduce_op(*, name: str, node_name: str, x: Any = None) -> Any:
-    """Make a ReduceOp of a function over an array; ``x`` is its rule."""
+def reduce_op(*, name: str, node_name: str, x: Any = None, native: bool = False) -> Any:
+    """Make a ReduceOp of a function over an array; ``x`` is its rule, ``native`` see op.py."""
     rules = {} if x is None else {"x": x}
-    return lambda forward: ReduceOp(forward, rules, node_name, name)
+    return lambda forward: ReduceOp(forward, rules, node_name, name, None, native)
+
+
+def folded(combine: str, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """The sum ("add"), product ("mul"), "max" or "min" of whole numbers over dims that are not empty, by a kernel."""
+    y, (outer, n, inner) = middle(x, dims)
+    out = np.empty(shape, x.dtype)
+    pair = (y.view(np.uint8), out.view(np.uint8)) if x.dtype.char == "?" else (y, out)
+    launch(kernels.reduction.FOLDS[combine], (*pair, n, inner), outer, y.size)
+    return out

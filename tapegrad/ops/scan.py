@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import buffers, dtypes, kernels, return_types
+from ..kernels.arrays import cast, copy, zeros
+from ..kernels.recording import hosted
 from ..op import kernel_op
 from ..tape import Value
 from .along import add_along
@@ -37,31 +39,35 @@ def _scan(scan: Any, arrays: tuple[np.ndarray, ...], dim: int, reverse: bool) ->
     first, sizes = lanes[0]
     out = buffers.empty(first.shape, first.dtype)
     scan.run(tuple([a for a, _ in lanes]), out, sizes, reverse)
-    if out.dtype is arrays[0].dtype:
-        return out
-    with np.errstate(over="ignore"):
-        return out.astype(arrays[0].dtype, copy=False)
+    return out if out.dtype is arrays[0].dtype else cast(out, arrays[0].dtype)
+
+
+@hosted
+def _whole(x: np.ndarray, dim: int, product: bool) -> np.ndarray:
+    """Sums or products up to each place of whole numbers."""
+    scan = np.cumprod if product else np.cumsum
+    return scan(x, axis=dim if x.ndim else None, dtype=x.dtype).reshape(x.shape)
 
 
 # -- ops ---------------------------------------------------------------------------------------------
 
 
-@kernel_op(x=lambda g, dim, reverse: summed_up(g, dim=dim, reverse=not reverse), name="cumsum")
+@kernel_op(x=lambda g, dim, reverse: summed_up(g, dim=dim, reverse=not reverse), name="cumsum", native=True)
 def summed_up(x: Any, *, dim: Any, reverse: Any) -> Any:
     """Sums of what comes up to each place; from the end with ``reverse``."""
     if x.dtype.kind != "f":
-        return np.cumsum(x, axis=dim if x.ndim else None, dtype=x.dtype).reshape(x.shape)
+        return _whole(x, dim, False)
     return _scan(kernels.scan.SUM, (x,), dim, reverse)
 
 
-@kernel_op(x=lambda g, dim, by: moved(g, dim=dim, by=-by), name="shift")
+@kernel_op(x=lambda g, dim, by: moved(g, dim=dim, by=-by), name="shift", native=True)
 def moved(x: Any, *, dim: Any, by: Any) -> Any:
     """Every element ``by`` places further along a dimension; zeros move in."""
-    out = buffers.zeros(x.shape, x.dtype)
+    out = zeros(x.shape, x.dtype)
     if x.ndim and abs(by) < x.shape[dim]:
         lead = (slice(None),) * dim
         to = (*lead, slice(by, None) if by > 0 else slice(None, by))
-        out[to] = x[(*lead, slice(None, -by) if by > 0 else slice(-by, None))]
+        copy(out[to], x[(*lead, slice(None, -by) if by > 0 else slice(-by, None))])
     return out
 
 
@@ -71,7 +77,7 @@ def _recurrence_rule(g: Any, a: Any, out: Any, dim: int, reverse: bool) -> tuple
     return mul(arriving, moved(out, dim=dim, by=-back)), arriving
 
 
-@kernel_op(all=_recurrence_rule, name="linear_recurrence")
+@kernel_op(all=_recurrence_rule, name="linear_recurrence", native=True)
 def recurrence(a: Any, b: Any, *, dim: Any, reverse: Any) -> Any:
     """out[k] = b[k] + a[k] * out[k-1] along a dimension (k+1 with ``reverse``)."""
     return _scan(kernels.scan.LINEAR, (a, b), dim, reverse)
@@ -84,11 +90,11 @@ def _product_rule(g: Any, x: Any, out: Any, dim: int) -> Any:
     return mul(before(x, dim), later)
 
 
-@kernel_op(x=_product_rule, name="cumprod")
+@kernel_op(x=_product_rule, name="cumprod", native=True)
 def multiplied_up(x: Any, *, dim: Any) -> Any:
     """Products of what comes up to each place."""
     if x.dtype.kind != "f":
-        return np.cumprod(x, axis=dim if x.ndim else None, dtype=x.dtype).reshape(x.shape)
+        return _whole(x, dim, True)
     return _scan(kernels.scan.PRODUCT, (x,), dim, False)
 
 
@@ -110,7 +116,7 @@ def _log_sum_exp_rule(g: Any, x: Any, out: Any, dim: int) -> Any:
     return mul(where(empty, 0.0, exp(x - safe)), recurrence(factor, g, dim=dim, reverse=True))
 
 
-@kernel_op(x=_log_sum_exp_rule, name="logcumsumexp")
+@kernel_op(x=_log_sum_exp_rule, name="logcumsumexp", native=True)
 def log_summed_up(x: Any, *, dim: Any) -> Any:
     """Logarithms of the sums of the exponentials up to each place."""
     return _scan(kernels.scan.LOG_SUM_EXP, (x,), dim, False)
@@ -121,20 +127,20 @@ def _extremes(which: str, x: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarr
     values, places = np.empty(row.shape, row.dtype), np.empty(row.shape, np.int64)
     if values.size:
         kernels.scan.extremum(which, row, values, places, sizes)
-    return values.astype(x.dtype, copy=False), places
+    return cast(values, x.dtype), places
 
 
 def _extremes_rule(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
     return add_along(gs[0], indices, shape=x_shape, dim=dim)
 
 
-@kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummax")
+@kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummax", native=True)
 def largest_so_far(x: Any, *, dim: Any) -> Any:
     """The largest element up to each place, and where it is."""
     return _extremes("max", x, dim)
 
 
-@kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummin")
+@kernel_op(x=_extremes_rule, outputs=("values", "indices"), name="cummin", native=True)
 def smallest_so_far(x: Any, *, dim: Any) -> Any:
     """The smallest element up to each place, and where it is."""
     return _extremes("min", x, dim)

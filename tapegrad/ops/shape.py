@@ -7,16 +7,19 @@ A view op is a function from an array to a view of it. Those that show a part of
 from __future__ import annotations
 
 import builtins
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _strided
 
-from .. import dtypes
+from .. import dtypes, kernels
 from ..formats import check_format
 from ..kernels import arrays
-from ..kernels.recording import active, refuse
+from ..kernels import launch_lazily as launch
+from ..kernels.recording import active, now, refuse
 from ..op import Rule, kernel_op, view_op, views_op
 from ..tape import Value
 from .dims import resolve_shape, shape_args, wrap_dim, wrap_dims
@@ -190,15 +193,32 @@ def as_windows(x: Any, *, dim: Any, size: Any, step: Any) -> Any:
     return _strided(x, shape, strides)
 
 
-@kernel_op(g=lambda g, dim, size, step: as_windows(g, dim=dim, size=size, step=step), name="fold_windows")
+@kernel_op(
+    g=lambda g, dim, size, step: as_windows(g, dim=dim, size=size, step=step),
+    name="fold_windows",
+    native=True,
+)
 def fold_windows(g: Any, *, shape: Any, dim: Any, size: Any, step: Any) -> Any:
     """The sum of overlapping windows at their places."""
+    if now() is not None:
+        return _folded(g, shape, dim, size, step)
     out = np.zeros(shape, g.dtype)
     moved = np.moveaxis(out, dim, -1)
     windows = np.moveaxis(g, dim, -2)
     for w in range(windows.shape[-2]):
         moved[..., w * step : w * step + size] += windows[..., w, :]
     return out
+
+
+def _folded(g: np.ndarray, shape: tuple[int, ...], dim: int, size: int, step: int) -> np.ndarray:
+    """The same by a kernel."""
+    source = arrays.contiguous(g, np.float32 if g.dtype.char == "e" else None)
+    out = arrays.zeros(shape, source.dtype)
+    outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
+    if source.size:
+        args = (source, out, shape[dim], g.shape[dim], inner, size, step)
+        launch(kernels.columns.fold_windows, args, outer, source.size)
+    return arrays.cast(out, g.dtype)
 
 
 _PARTS.update(slice=as_indexed, select=as_selected, diagonal=as_diagonal)
@@ -802,10 +822,21 @@ def flipud(input: Any) -> Any:
     x=lambda g, shifts, dims: rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
     node_name="RollBackward0",
     name="roll",
+    native=True,
 )
 def rolled(x: Any, *, shifts: Any, dims: Any) -> Any:
     """Elements moved round along dimensions."""
-    return np.roll(x, shifts, dims)
+    if now() is None:
+        return np.roll(x, shifts, dims)
+    sides: list[Any] = [((slice(None), slice(None)),)] * x.ndim  # per dimension: the parts, to and from
+    for d in set(dims):
+        n = x.shape[d]
+        by = sum(s for s, k in zip(shifts, dims, strict=True) if k == d) % max(n, 1)
+        sides[d] = ((slice(by, None), slice(n - by)), (slice(by), slice(n - by, None)))
+    out = np.empty(x.shape, x.dtype)
+    for parts in itertools.product(*sides):
+        arrays.copy(out[tuple([to for to, _ in parts])], x[tuple([at for _, at in parts])])
+    return out
 
 
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:

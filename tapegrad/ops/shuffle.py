@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import cast, contiguous, zeros
 from .direct import direct_op
 from .matmul import require_tensors
 from .shape import clone, permute, reshape, squeeze, unsqueeze
@@ -91,27 +92,37 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 # -- sliding blocks as columns -----------------------------------------------------------------------
 
 
-@direct_op(input=lambda g, windows: folded(g, windows=windows), name="im2col", node_name="Im2ColBackward0")
+@direct_op(
+    input=lambda g, windows: folded(g, windows=windows),
+    name="im2col",
+    node_name="Im2ColBackward0",
+    native=True,
+)
 def unfolded(input: Any, *, windows: Any) -> Any:
     """(N, C, H, W) to (N, C * taps, blocks)."""
-    source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
+    source = contiguous(input, np.float32 if input.dtype.char == "e" else None)
     images, channels = input.shape[:2]
     out = buffers.empty((images, channels * windows.taps(), windows.outputs()), source.dtype)
     if out.size:
         launch(kernels.columns.columns, (source, out, windows.geo()), images * channels, out.size)
-    return out if out.dtype == input.dtype else out.astype(input.dtype)
+    return cast(out, input.dtype)
 
 
-@direct_op(input=lambda g, windows: unfolded(g, windows=windows), name="col2im", node_name="Col2ImBackward0")
+@direct_op(
+    input=lambda g, windows: unfolded(g, windows=windows),
+    name="col2im",
+    node_name="Col2ImBackward0",
+    native=True,
+)
 def folded(input: Any, *, windows: Any) -> Any:
     """(N, C * taps, blocks) added up into (N, C, H, W)."""
-    source = np.ascontiguousarray(input, np.float32 if input.dtype.char == "e" else None)
+    source = contiguous(input, np.float32 if input.dtype.char == "e" else None)
     images, height = input.shape[:2]
     channels = height // windows.taps()
-    out = buffers.zeros((images, channels, *windows.size), source.dtype)
+    out = zeros((images, channels, *windows.size), source.dtype)
     if source.size:
         launch(kernels.columns.add_columns, (source, out, windows.geo()), images * channels, source.size)
-    return out if out.dtype == input.dtype else out.astype(input.dtype)
+    return cast(out, input.dtype)
 
 
 def _numbers(

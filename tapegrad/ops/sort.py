@@ -11,9 +11,11 @@ import numpy as np
 
 from .. import kernels
 from ..kernels import launch_lazily as launch
+from ..kernels.arrays import contiguous, duplicate
+from ..kernels.recording import now
 from ..op import KernelOp, kernel_op
 from .along import add_along, taken_along
-from .axes import final_shape, numpy_names
+from .axes import final_shape, lane, numpy_names, widened
 from .dims import refuse_bools, wrap_dim
 from .extrema import back_to_place, dim_with_elements, into_pair, shared
 from .out import into
@@ -30,10 +32,23 @@ def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Indices that sort along dim; equal elements stay in order."""
     if not x.ndim:
         return np.zeros((), np.int64)
+    if now() is not None:
+        return _recorded_order(x, dim, descending)
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
     backwards = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
     return np.ascontiguousarray(x.shape[dim] - 1 - np.flip(backwards, dim))
+
+
+def _recorded_order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    """The same by a kernel, which a recorded step can run without Python."""
+    y, (outer, n, inner) = lane(widened(x), dim)
+    y = y.view(np.uint8) if y.dtype.char == "?" else y
+    out = np.empty(x.shape, np.int64)
+    if out.size:
+        args = (y, out, np.empty(2 * out.size, np.int64), n, inner, int(descending))
+        launch(kernels.search.order_lanes, args, outer * inner, 8 * out.size)
+    return out
 
 
 # -- sort and topk -------------------------------------------------------------------------------------
@@ -43,14 +58,14 @@ def _places_rule(gs: Any, indices: Any, x_shape: Any, dim: int) -> Any:
     return add_along(gs[0], indices, shape=x_shape, dim=dim)
 
 
-@kernel_op(x=_places_rule, outputs=("values", "indices"), name="sort")
+@kernel_op(x=_places_rule, outputs=("values", "indices"), name="sort", native=True)
 def sorted_along(x: Any, *, dim: Any, descending: Any) -> Any:
     """The elements in order along a dimension, and where they were."""
     indices = _order(x, dim, descending)
     return taken_along(x, indices, dim), indices
 
 
-@kernel_op(name="argsort")
+@kernel_op(name="argsort", native=True)
 def order_along(x: Any, *, dim: Any, descending: Any) -> Any:
     """The indices that sort along a dimension."""
     return _order(x, dim, descending)
@@ -61,7 +76,7 @@ FEW = 32  # of the last dimension are picked in one pass
 
 def first_of_rows(x: np.ndarray, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
     """The few largest or smallest elements along the last dimension, and where they were."""
-    x = np.ascontiguousarray(x)
+    x = contiguous(x)
     n = x.shape[-1]
     values = np.empty((*x.shape[:-1], k), x.dtype)
     places = np.empty(values.shape, np.int64)
@@ -70,14 +85,17 @@ def first_of_rows(x: np.ndarray, k: int, largest: bool) -> tuple[np.ndarray, np.
     return values, places
 
 
-@kernel_op(x=_places_rule, outputs=("values", "indices"), name="topk")
+@kernel_op(x=_places_rule, outputs=("values", "indices"), name="topk", native=True)
 def top_along(x: Any, *, k: Any, dim: Any, largest: Any) -> Any:
     """The k largest (or smallest) elements along a dimension in order, and where they were."""
     if not x.ndim:
-        return x.copy(), np.zeros((), np.int64)
+        return duplicate(x), np.zeros((), np.int64)
     n = x.shape[dim]
     if 0 < k < n and k <= FEW and dim == x.ndim - 1 and x.dtype.char in "fd" and x.size:
         return first_of_rows(x, k, largest)
+    if now() is not None:
+        indices = contiguous(_order(x, dim, largest)[(*[slice(None)] * dim, slice(k))])
+        return taken_along(x, indices, dim), indices
     if 0 < k < n:
         chosen = np.argpartition(x, n - k if largest else k - 1, axis=dim)
         chosen = chosen[(*[slice(None)] * dim, slice(n - k, None) if largest else slice(k))]
