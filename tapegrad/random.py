@@ -14,6 +14,7 @@ import numpy as np
 
 from . import dtypes
 from .creation import _checked, _finish, _float_type, _like, _sizes
+from .kernels.arrays import cast
 from .ops import draws
 from .ops.generator import Generator as Generator
 from .ops.generator import chosen
@@ -143,7 +144,7 @@ def randn(
 
 def _integers(low: Any, high: Any, size: tuple[int, ...], to: dtypes.dtype, generator: Any) -> np.ndarray:
     check_range(low, high, to, *draws.integer_limits(to))
-    return draws.integers(size, chosen(generator), low, high).astype(to.numpy, copy=False)
+    return cast(draws.integers(size, chosen(generator), low, high), to.numpy)
 
 
 def _whole(value: Any, name: str) -> int:
@@ -208,7 +209,7 @@ def randperm(
         raise RuntimeError(
             f"randperm: the numbers up to {n - 1} cannot be converted to {to} without overflow"
         )
-    return _into(out, draws.permutation(n, chosen(generator)).astype(to.numpy, copy=False), requires_grad)
+    return _into(out, cast(draws.permutation(n, chosen(generator)), to.numpy), requires_grad)
 
 
 def rand_like(

@@ -39,7 +39,10 @@ def _inspected(function: Any) -> tuple[tuple[bool, bool], ...]:
     except (OSError, SyntaxError):
         return (_BOTH,) * len(names)
     definitions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    definition = next(d for d in definitions if d.name == function.__name__ or len(definitions) == 1)
+    named = [d for d in definitions if d.name == function.__name__]
+    definition = next(iter(named or definitions), None)
+    if definition is None:  # a lambda
+        return (_BOTH,) * len(names)
     search = _Search(function, set(names))
     for statement in definition.body:
         search.visit(statement)

@@ -181,8 +181,8 @@ def mend(x, g, total, geo, images, channels, per_group, height, padded, row, sta
         group = o // height
         first = (group * padded + o - group * height) * row
         for k in range(per_group * taps):
-            known = total[first + k]
-            if known - known == 0.0:
+            have = total[first + k]
+            if have - have == 0.0:
                 continue
             c = k // taps
             tap = k - c * taps
@@ -195,12 +195,13 @@ def mend(x, g, total, geo, images, channels, per_group, height, padded, row, sta
                     iz = z * sd - pd + a * dd
                     for y in range(oh):
                         iy = y * sh - ph + b * dh
-                        if iz >= 0 and iz < d and iy >= 0 and iy < h:
-                            line = plane + (iz * h + iy) * w
-                            for t in range(ow):
-                                ix = t * sw - pw + e * dw
-                                if ix >= 0 and ix < w:
-                                    made += np.float64(x[line + ix]) * np.float64(g[at + t])
+                        known = iz >= 0 and iz < d and iy >= 0 and iy < h
+                        line = plane + (iz * h + iy) * w
+                        for t in range(ow):
+                            ix = t * sw - pw + e * dw
+                            inside = known and ix >= 0 and ix < w
+                            v = np.float64(x[line + ix]) if inside else 0.0  # the padding belongs to it
+                            made += v * np.float64(g[at + t])
                         at += ow
                 if made != made:
                     break

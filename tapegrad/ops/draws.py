@@ -10,7 +10,7 @@ import numpy as np
 from .. import buffers, dtypes, kernels
 from ..kernels import launch_lazily as launch
 from ..kernels.arrays import cast, contiguous, filled
-from ..kernels.recording import active
+from ..kernels.recording import active, hosted
 from .generator import Draw, Generator
 
 _TOP = 0x7FFF_FFFF_FFFF_FFFF
@@ -49,9 +49,14 @@ def uniform(
     """Uniform in [low, high)."""
     if dtype.char == "e":
         # In steps of 2**-11, since rounding a finer number could give 1.
-        unit = np.floor(uniform(shape, np.dtype("f"), generator) * 2048) * np.float32(2**-11)
-        return (unit * np.float32(high - low) + np.float32(low)).astype(dtype)  # type: ignore[no-any-return]
+        return _coarse(uniform(shape, np.dtype("f"), generator), low, high)
     return fill_uniform(buffers.empty(shape, dtype), generator, low, high)
+
+
+@hosted
+def _coarse(unit: np.ndarray, low: float, high: float) -> np.ndarray:
+    steps = np.floor(unit * 2048) * np.float32(2**-11)
+    return (steps * np.float32(high - low) + np.float32(low)).astype(np.float16)  # type: ignore[no-any-return]
 
 
 def fill_uniform(out: np.ndarray, generator: Generator, low: float, high: float) -> np.ndarray:
@@ -69,7 +74,7 @@ def normal(
 ) -> np.ndarray:
     """Normal."""
     if dtype.char == "e":
-        return normal(shape, np.dtype("f"), generator, mean, std).astype(dtype)
+        return cast(normal(shape, np.dtype("f"), generator, mean, std), dtype)
     return fill_normal(buffers.empty(shape, dtype), generator, mean, std)
 
 
@@ -95,13 +100,13 @@ def integers(shape: tuple[int, ...], generator: Generator, low: int, high: int) 
 
 def below(p: np.ndarray, generator: Generator) -> np.ndarray:
     """1 with probability p, else 0, in the dtype of p."""
-    wide = np.ascontiguousarray(p, np.float64 if p.dtype.char == "d" else np.float32)
+    wide = contiguous(p, np.float64 if p.dtype.char == "d" else np.float32)
     out = np.empty(p.shape, wide.dtype)
     if p.size:
         draw = generator.draw(words_blocks(p.size))
         args = (wide, out, p.size, draw.key0, draw.key1, draw.offset)
         launch(kernels.random.below, args, p.size // 64 + 1, 2 * p.size)
-    return out.astype(p.dtype, copy=False)
+    return cast(out, p.dtype)
 
 
 def chance(shape: tuple[int, ...], p: float, generator: Generator) -> np.ndarray:
@@ -130,29 +135,54 @@ def permutation(n: int, generator: Generator) -> np.ndarray:
 
 def poisson(rate: np.ndarray, generator: Generator) -> np.ndarray:
     """Poisson distributed with the given means, in their dtype."""
-    wide = np.ascontiguousarray(rate, np.float64)
+    wide = contiguous(rate, np.float64)
     out = np.empty(rate.shape, np.float64)
     if rate.size:
         draw = generator.draw(rate.size)
         launch(
             kernels.random.poisson, (wide, out, draw.key0, draw.key1, draw.offset), rate.size, 64 * rate.size
         )
-    return out.astype(rate.dtype)
+    return cast(out, rate.dtype)
 
 
 def exponential(shape: tuple[int, ...], generator: Generator, lambd: float) -> np.ndarray:
     """Exponential with rate lambd, float64."""
-    return -np.log(unit(shape, generator)) / lambd  # type: ignore[no-any-return]
+    return _waiting(unit(shape, generator), lambd)
 
 
 def geometric(shape: tuple[int, ...], generator: Generator, p: float) -> np.ndarray:
     """The number of trials up to the first success, float64."""
-    return np.ceil(np.log(unit(shape, generator)) / math.log1p(-p))  # type: ignore[no-any-return]
+    return _trials(unit(shape, generator), p)
 
 
 def cauchy(shape: tuple[int, ...], generator: Generator, median: float, sigma: float) -> np.ndarray:
     """Cauchy, float64."""
-    return median + sigma * np.tan(math.pi * (unit(shape, generator) - 0.5))
+    return _turned(unit(shape, generator), median, sigma)
+
+
+@hosted
+def _waiting(u: np.ndarray, lambd: float) -> np.ndarray:
+    return -np.log(u) / lambd  # type: ignore[no-any-return]
+
+
+@hosted
+def _trials(u: np.ndarray, p: float) -> np.ndarray:
+    return np.ceil(np.log(u) / math.log1p(-p))  # type: ignore[no-any-return]
+
+
+@hosted
+def _turned(u: np.ndarray, median: float, sigma: float) -> np.ndarray:
+    return median + sigma * np.tan(math.pi * (u - 0.5))
+
+
+def log_normal(shape: tuple[int, ...], generator: Generator, mean: float, std: float) -> np.ndarray:
+    """exp of normal numbers, float64."""
+    return _exponentials(normal(shape, np.dtype(np.float64), generator, mean, std))
+
+
+@hosted
+def _exponentials(x: np.ndarray) -> np.ndarray:
+    return np.exp(x)  # type: ignore[no-any-return]
 
 
 def integer_limits(dtype: dtypes.dtype) -> tuple[int, int]:

@@ -178,7 +178,9 @@ def _unit_rows(array: np.ndarray, num_classes: int) -> np.ndarray:
         array,
         num_classes,
         0,
-        lambda _: RuntimeError("Class values must be smaller than num_classes, and non-negative."),
+        lambda value: RuntimeError(
+            f"Class values must be {'non-negative' if value < 0 else 'smaller than num_classes'}."
+        ),
     )
     out = zeros((*array.shape, num_classes), np.dtype(np.int64))
     launch(kernels.index.unit_rows, (contiguous(index), out, num_classes), array.size, out.size)

@@ -106,9 +106,12 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     value = _assigned(self, value)
     shape = self._array.shape
     if now() is not None and isinstance(key, Value) and key._array.dtype == bool and not value.ndim:
-        # How many elements a mask picks is not known to a recorded step, nor does it matter for one number.
-        self.masked_fill_(key, value if isinstance(value, Value) else value.item())
-        return
+        mask = key._array.shape
+        if mask and mask == shape[: len(mask)]:
+            # How many elements a mask picks is not known to a recorded step, nor does it matter for one number.
+            key = as_view(key, shape=(*mask, *[1] * (len(shape) - len(mask))))
+            self.masked_fill_(key, value if isinstance(value, Value) else value.item())
+            return
     basic, picks = taken_apart(shape, key if type(key) is tuple else as_items(key))
     recorded = modes.grad and (
         self._source() is not None or (isinstance(value, Value) and value._source() is not None)

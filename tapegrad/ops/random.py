@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
-from ..kernels.arrays import copy
-from ..kernels.recording import active, now
+from ..kernels.arrays import cast, contiguous, copy
+from ..kernels.recording import active, hosted, now
 from ..modes import modes
 from ..op import check_inplace, kernel_op
 from ..tape import Value
@@ -61,6 +61,8 @@ def _fill(
     ):
         return _write(self, name, generator, lambda shape, g: make(shape, array.dtype, g, a, b))
     check_inplace(self, name)
+    if active and (recorder := now()) is not None:
+        recorder.touch(array)
     fill(array, chosen(generator), a, b)
     self._bump(name)
     return self
@@ -132,9 +134,14 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
 def _probabilities(p: Value) -> np.ndarray:
     array = p._array
     require_floating(array.dtype, "bernoulli_tensor_cpu_p_")
+    _check_probabilities(array)
+    return array
+
+
+@hosted
+def _check_probabilities(array: np.ndarray) -> None:
     if array.size and not bool(((array >= 0) & (array <= 1)).all()):
         raise RuntimeError("bernoulli expects all probabilities to be in [0, 1]")
-    return array
 
 
 def random_(
@@ -183,10 +190,7 @@ def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: An
     require_floating(self._array.dtype, "log_normal_cpu")
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    wide = np.dtype(np.float64)
-    return _write(
-        self, "log_normal_", generator, lambda shape, g: np.exp(draws.normal(shape, wide, g, mean, std))
-    )
+    return _write(self, "log_normal_", generator, lambda shape, g: draws.log_normal(shape, g, mean, std))
 
 
 def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
@@ -200,13 +204,13 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
 # -- new tensors -----------------------------------------------------------------------------------------
 
 
-@kernel_op(input=zeros_for, name="bernoulli")
+@kernel_op(input=zeros_for, name="bernoulli", native=True)
 def _bernoulli(input: np.ndarray, *, values: np.ndarray) -> np.ndarray:
     """Draws that the input decided on; their gradient is zero."""
     return values
 
 
-@kernel_op(input=zeros_for, name="poisson")
+@kernel_op(input=zeros_for, name="poisson", native=True)
 def _poisson(input: np.ndarray, *, values: np.ndarray) -> np.ndarray:
     """Draws that the input decided on; their gradient is zero."""
     return values
@@ -219,11 +223,11 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         values = draws.below(_probabilities(input), chosen(generator))
     else:
         values = draws.chance(shape, check_probability(p, "bernoulli"), chosen(generator))
-    result = _bernoulli(input, values=values.astype(input._array.dtype, copy=False))
+    result = _bernoulli(input, values=cast(values, input._array.dtype))
     return result if out is None else out.copy_(result)
 
 
-@kernel_op(mean=zeros_for, std=zeros_for, name="normal")
+@kernel_op(mean=zeros_for, std=zeros_for, name="normal", native=True)
 def _normal(mean: Any, std: Any, *, values: np.ndarray) -> np.ndarray:
     """Draws around a mean; their gradient is zero."""
     return values
@@ -235,24 +239,39 @@ def normal_around(mean: Any, std: Any, generator: Any) -> Any:
     for v in tensors:
         require_floating(v._array.dtype, "normal_kernel_cpu")
     if isinstance(std, Value):
-        if not (std._array >= 0).all():
-            raise RuntimeError("normal expects all elements of std >= 0.0")
+        _check_stds(std._array)
     else:
         check_std(std)
     shape = broadcast_shapes(*[v._array.shape for v in tensors])
     to = dtypes.result_type(tensors).numpy
     m, s = (v._array if isinstance(v, Value) else v for v in (mean, std))
-    values = (draws.normal(shape, to, chosen(generator)) * s + m).astype(to, copy=False)
+    values = _around(draws.normal(shape, to, chosen(generator)), s, m, to)
     given = [v if isinstance(v, Value) else None for v in (mean, std)]
     return _normal(*given, values=values)
+
+
+@hosted
+def _check_stds(array: np.ndarray) -> None:
+    if not (array >= 0).all():
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+
+
+@hosted
+def _around(unit: np.ndarray, std: Any, mean: Any, to: np.dtype) -> np.ndarray:
+    return (unit * std + mean).astype(to, copy=False)  # type: ignore[no-any-return]
+
+
+@hosted
+def _check_rates(array: np.ndarray) -> None:
+    if array.size and (array < 0).any():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
 
 
 def poisson(input: Any, generator: Any = None) -> Any:
     """Poisson distributed numbers with the means in input."""
     array = input._array
     require_floating(array.dtype, "poisson_cpu")
-    if array.size and (array < 0).any():
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    _check_rates(array)
     return _poisson(input, values=draws.poisson(array, chosen(generator)))
 
 
@@ -272,11 +291,8 @@ def multinomial(
     count = weights.shape[-1]
     if not replacement and num_samples > count:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    rows = np.ascontiguousarray(weights, np.float64).reshape(-1, count) if count else weights.reshape(0, 0)
-    if not np.isfinite(rows).all() or (rows < 0).any():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if (rows.sum(1) <= 0).any():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    rows = contiguous(weights, np.float64).reshape(-1, count) if count else weights.reshape(0, 0)
+    _check_weights(rows)
     picked = (_with_replacement if replacement else _without_replacement)(
         rows, int(num_samples), chosen(generator)
     )
@@ -284,18 +300,37 @@ def multinomial(
     return result if out is None else out.copy_(result)
 
 
+@hosted
+def _check_weights(rows: np.ndarray) -> None:
+    if not np.isfinite(rows).all() or (rows < 0).any():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if (rows.sum(1) <= 0).any():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+@hosted
+def _sums(rows: np.ndarray) -> np.ndarray:
+    return np.cumsum(rows, 1)
+
+
 def _with_replacement(rows: np.ndarray, samples: int, generator: Generator) -> np.ndarray:
     units = draws.unit((len(rows), samples), generator)
     out = np.empty(units.shape, np.int64)
-    totals = np.cumsum(rows, 1)
+    totals = _sums(rows)
     launch(kernels.random.search, (totals, units, out, rows.shape[1], samples), len(rows), 8 * out.size)
     return out
 
 
 def _without_replacement(rows: np.ndarray, samples: int, generator: Generator) -> np.ndarray:
     # The race of exponential clocks: the order in which they ring is a draw without replacement.
+    return _ring(draws.exponential(rows.shape, generator, 1.0), rows, samples)
+
+
+@hosted
+def _ring(waits: np.ndarray, rows: np.ndarray, samples: int) -> np.ndarray:
+    """The first clocks of each row; a clock of twice the weight rings twice as often."""
     with np.errstate(divide="ignore"):
-        times = draws.exponential(rows.shape, generator, 1.0) / rows
+        times = waits / rows
     if samples == 1:
         return times.argmin(1)[:, None].astype(np.int64)  # type: ignore[no-any-return]
     if samples <= FEW:
