@@ -18,7 +18,7 @@ def copy(to: np.ndarray, source: Any) -> None:
     """``to[...] = source``, broadcast and converted as C does it."""
     if active and (recorder := now()) is not None:
         recorder.copy(to, source)
-    if type(source) is np.ndarray and source.dtype == to.dtype:
+    if source.dtype == to.dtype if type(source) is np.ndarray else type(source) is int and not source:
         to[...] = source  # nothing is converted, so nothing can warn
         return
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -47,6 +47,11 @@ def duplicate(x: np.ndarray) -> np.ndarray:
 def copied(x: np.ndarray, dtype: Any) -> np.ndarray:
     """A copy in C order and of a dtype."""
     if not active and x.nbytes < buffers.LARGE:
+        if x.dtype == dtype:
+            return np.array(x, order="C", copy=True)
+        if x.dtype.kind == "f" and np.dtype(dtype).kind == "f":
+            with np.errstate(all="ignore"):
+                return np.array(x, dtype, order="C", copy=True)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             return np.array(x, dtype, order="C", copy=True)

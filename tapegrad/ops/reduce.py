@@ -361,7 +361,7 @@ def norm_over(x: Any, *, ord: Any, dims: Any, shape: Any) -> Any:
         root.run("d", [total], [total], () if ord == 2 else (1 / ord,), (0,))
         return cast(total, x.dtype)
     with np.errstate(all="ignore"):
-        return cast(np.sqrt(total) if ord == 2 else total ** (1 / ord), x.dtype)
+        return (np.sqrt(total) if ord == 2 else total ** (1 / ord)).astype(x.dtype)
 
 
 def vector_norm(

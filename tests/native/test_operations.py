@@ -1,6 +1,6 @@
 """Every operation of PyTorch's table, compiled: replays give what eager runs give, with other data each time.
 
-By default one sample per operation; all of them, also without gradients, with ``-m slow``.
+By default one sample of every third operation; all of all, also without gradients, with ``-m slow``.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ REFUSED = {
     "masked_scatter": "how many elements a mask picks is a value",
     "masked_select": _SHAPE,
     "narrow": "the start may be a tensor",
+    "nn.functional.one_hot": "without num_classes they are read off the values",
     "nn.functional.embedding_bag": "where bags begin is read off the offsets",
     "nonzero": _SHAPE,
     "repeat_interleave": _SHAPE,
@@ -178,7 +179,7 @@ def check(name: str, limit: int | None, gradients: bool) -> None:
         pytest.skip("tapegrad does not have what the samples are made of")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES[::3])
 def test_one_sample(name: str) -> None:
     check(name, 1, True)
 
