@@ -53,6 +53,8 @@ class CompiledOp:
 
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> list[Any]:
         """Cotangents of arguments and parameters, by the backward program."""
+        if self.outer.outdated:
+            raise RuntimeError(self.outer.outdated)
         if algebra.recorded:
             raise RuntimeError(
                 "create_graph=True through a compiled function: its backward is a program, not operations on the tape. "
@@ -68,7 +70,8 @@ class Outer:
         self.outputs = [
             j for j, v in enumerate(values) if type(v._source()) is Entry and v._node.position >= start
         ]
-        self.truncated = False
+        self.truncated = False  # whether the function has used up the graph itself
+        self.outdated = ""  # why it cannot be used any more otherwise: what the error will say
         self.steps: list[Step] = []
         self._cotangents: list[Ref] = []
         self._grads: list[Ref | None] = []
@@ -93,7 +96,16 @@ class Outer:
         roots = [
             (values[j]._node, values[j]._index, g) for j, g in zip(self.outputs, cotangents, strict=True)
         ]
-        replay(roots, algebra, retain=True, deliver=found.__setitem__, wanted=wanted)
+        try:
+            replay(roots, algebra, retain=True, deliver=found.__setitem__, wanted=wanted)
+        except RecordingError:
+            raise
+        except (
+            RuntimeError
+        ) as err:  # such as a step that changed weights: an error for who differentiates, not before
+            self.outdated, self.truncated = str(err), True
+            recorder.steps = forward
+            return
         self.steps, recorder.steps = recorder.steps, forward
         grads = []
         for how, what in self.edges:
@@ -196,6 +208,8 @@ class Outer:
         for value in watched:
             stamps += (value._version, value._version[0])
         kept: Any = Truncated(self.where) if self.truncated else tuple(saved)
+        if self.outdated:
+            kept, stamps = (), []
         params = {"starts": starts}
         return tape.record(op, tuple(edges), tuple(indices), kept, tuple(stamps), params, self.meta)
 

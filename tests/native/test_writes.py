@@ -178,3 +178,23 @@ def test_other_memory_for_a_tensor_from_outside_is_an_error() -> None:
 
     with pytest.raises(RecordingError, match="assigning .data of a tensor from outside"):
         tg.compile(assign)(tg.ones(3))
+
+
+def test_a_graph_that_is_kept_and_out_of_date_is_an_error_for_who_uses_it() -> None:
+    w = tg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    optimizer = tg.optim.SGD([w], 0.1)
+
+    @tg.compile
+    def step(y: tg.Tensor) -> tg.Tensor:
+        optimizer.zero_grad()
+        loss = (w * w * y).sum()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        return loss
+
+    for _ in range(3):
+        loss = step(tg.ones(3))
+        assert loss.requires_grad
+        with pytest.raises(RuntimeError, match="has been modified by an in-place operation"):
+            loss.backward()
+    assert recorded(step) <= 2
