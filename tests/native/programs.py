@@ -284,8 +284,8 @@ def observed(seed: int, calls: list[int], compiled: bool, without: tuple[str, ..
             ):
                 try:
                     made[1][0].backward()
-                except RuntimeError as err:  # as in the other endings
-                    made[1] = [type(err).__name__]
+                except RuntimeError:  # out of date; which gradients arrive before the error is no promise
+                    return [np.array(np.inf)]
             seen.append(_numbers([made, args, [t.grad for t in (*args, *program.params)], program.params]))
             state = program.optimizer.state
             seen.append(_numbers([[v for _, v in sorted(state[p].items())] for p in program.params]))
