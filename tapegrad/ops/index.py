@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..kernels.recording import now
+from ..kernels.recording import active, now
 from ..modes import modes
 from ..op import check_inplace, view_op
 from ..tape import Value
@@ -105,7 +105,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         return
     value = _assigned(self, value)
     shape = self._array.shape
-    if now() is not None and isinstance(key, Value) and key._array.dtype == bool and not value.ndim:
+    recording = active and now() is not None
+    if recording and isinstance(key, Value) and key._array.dtype == bool and not value.ndim:
         mask = key._array.shape
         if mask and mask == shape[: len(mask)]:
             # How many elements a mask picks is not known to a recorded step, nor does it matter for one number.
@@ -116,7 +117,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     recorded = modes.grad and (
         self._source() is not None or (isinstance(value, Value) and value._source() is not None)
     )
-    if not recorded and now() is None:
+    if not recorded and not recording:
         _write(self, basic, picks, value)
         return
     target = _view(self, basic) if basic and any(item is not FULL for item in basic) else self
@@ -141,7 +142,7 @@ def _assigned_at_once(self: Any, key: Any, value: Any) -> bool:
         or self._view is not None
         or (self._node is not None and modes.grad)
         or not array.flags.writeable
-        or now() is not None
+        or (active and now() is not None)
     ):
         return False
     for item in key if type(key) is tuple else (key,):
