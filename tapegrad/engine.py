@@ -262,7 +262,7 @@ def accumulate(leaf: Any, g: Any, algebra: Algebra) -> None:
             # argument and its caller's. Otherwise a later in-place sum would change a stranger's array.
             if (
                 sys.getrefcount(g) > 4
-                or not buffers.whole(g)
+                or (g.base is not None and not buffers.whole(g))
                 or not g.flags.c_contiguous
                 or not g.flags.writeable
             ):

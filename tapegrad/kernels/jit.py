@@ -100,6 +100,7 @@ class Kernel:
         self.flags = {**FLAGS, "nogil": True, **flags}
         self.entries: dict[tuple[str, ...], Callable[..., None]] = {}
         self.made: dict[tuple[str, ...], Any] = {}
+        self.addresses: dict[tuple[str, ...], int] = {}
 
     def __call__(self, *args: Any) -> None:
         chars = signature(args)
@@ -135,9 +136,13 @@ class Kernel:
 
     def address(self, chars: tuple[str, ...]) -> int:
         """Address of the machine code, in numba's calling convention."""
-        self.entry(chars)
-        made = self.made[chars]
-        return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        found = self.addresses.get(chars)
+        if found is None:
+            self.entry(chars)
+            made = self.made[chars]
+            found = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+            self.addresses[chars] = found
+        return found
 
 
 def signature(args: tuple[Any, ...]) -> tuple[str, ...]:
