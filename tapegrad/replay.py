@@ -195,11 +195,21 @@ def _visit_short(entry: Entry, g: Any, gone: Truncated | None) -> list[Any]:
     stamps = entry.stamps
     if stamps:
         _check_versions(entry, stamps)
-    grads = entry.params.short(entry, g)
+    try:
+        grads = entry.params.short(entry, g)
+    except Exception:
+        _check_still_there(entry)
+        raise
     if gone is not None and stamps:
         entry.saved = gone
         entry.stamps = ()
     return grads  # type: ignore[no-any-return]
+
+
+def _check_still_there(entry: Entry) -> None:
+    """Say what happened if a rule failed since another thread gave up the entry under its hands."""
+    if type(entry.saved) is Truncated:
+        raise RuntimeError(_truncated_text(entry)) from None
 
 
 def _check_versions(entry: Entry, stamps: tuple[Any, ...]) -> None:
@@ -245,6 +255,7 @@ def _visit(
     try:
         results = entry.op.vjp(entry, grads, needs, algebra)
     except Exception as err:
+        _check_still_there(entry)
         err.add_note(
             f"while replaying {entry.op.node_name}, entry #{entry.position} recorded at {entry.site}"
         )
