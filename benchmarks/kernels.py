@@ -6,6 +6,9 @@ Each round times both libraries in alternation; its ratio is theirs alone, so a 
 both. The median ratio of the rounds is reported with its quartiles. One thread is timed by its own CPU clock, several
 by the wall clock. Results are float32 unless the name says more,
 and "backward" is the gradient of all inputs for a given cotangent. --readme writes the summary into README.md.
+
+Behind the groups come "scaling", how much faster each of some compute-bound operations is on several threads than on one,
+and "machine", what the machine can do and tapegrad's share of it; --only takes these words too.
 """
 
 from __future__ import annotations
@@ -21,8 +24,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-# Threads of one library that wait by spinning would slow the other one down.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Threads of one library that wait by spinning would hold the cores that the next one's threads need: OpenBLAS lets its
+# own do so for a tenth of a second after each product. Here they go to sleep within a millisecond (2^20 cycles), and those
+# of the OpenMP of tapegrad and of PyTorch after some 10 us, which is what tapegrad asks for by itself.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 import numpy as np
 
@@ -35,6 +41,7 @@ try:
 except ImportError:
     torch = None
 
+PAUSE = 0.005  # seconds before a library's turn, in which the threads of the one before go to sleep
 RANDOM = np.random.default_rng(0)
 Make = Callable[[Any], Callable[[], Any]]
 
@@ -52,6 +59,9 @@ class Target(NamedTuple):
     each: float
     mean: float | None = None
 
+
+# How much faster two threads should be.
+SPEED_UP = 1.8
 
 TARGETS = {
     "exp, tanh, ... of 1e6, forward + backward": Target(0.6, 0.45),
@@ -273,6 +283,8 @@ def compare(case: Case, rounds: int, slice_: float, threads: int) -> dict[str, f
     for _ in range(rounds):
         times.append([])
         for run in runs:
+            if threads > 1:
+                time.sleep(PAUSE)
             run()
             times[-1].append(seconds(run, number, clock) * 1e6)
     gc.enable()
@@ -292,20 +304,47 @@ def best(run: Callable[[], Any], rounds: int, number: int) -> float:
     return min(seconds(run, number) for _ in range(rounds))
 
 
+def scaling(threads: int, rounds: int) -> dict[str, float]:
+    """How much faster tapegrad's own compute-bound work is on several threads than on one."""
+    x, y = tensor(tg, normal(10_000_000)), tensor(tg, normal(10_000_000))
+    positive, out = x.abs() + 0.1, tg.empty(10_000_000)
+    a = tensor(tg, normal(1024, 1024))
+    conv = tg.nn.functional.conv2d
+    work: dict[str, Callable[[], Any]] = {
+        "tanh of 1e7": lambda: tg.tanh(x, out=out),
+        "sin of 1e7": lambda: tg.sin(x, out=out),
+        "erf of 1e7": lambda: tg.erf(x, out=out),
+        "pow of 1e7": lambda: tg.pow(positive, y, out=out),
+        "product of 1024": lambda: a @ a,
+    }
+    for n, c, side, to in ((32, 32, 16, 64), (16, 256, 7, 256)):
+        run = both_ways(
+            lambda lib, x, w: conv(x, w, padding=1), normal(n, c, side, side), normal(to, c, 3, 3)
+        )(tg)
+        work[f"conv2d {n}x{c}x{side}x{side} to {to}, forward + backward"] = run
+    found: dict[str, float] = {}
+    for name, run in work.items():
+        times: dict[int, list[float]] = {1: [], threads: []}
+        for _ in range(rounds):
+            for n, taken in times.items():
+                tg.set_num_threads(n)
+                run()
+                taken.append(seconds(run, 1))
+        found[name] = min(times[1]) / min(times[threads])
+    return found
+
+
 def machine(threads: list[int], rounds: int) -> dict[str, float]:
-    """What the machine can do, tapegrad's share of it, and what a second thread brings."""
+    """What the machine can do, and tapegrad's share of it."""
     found: dict[str, float] = {}
     x, y = tensor(tg, normal(10_000_000)), tensor(tg, normal(10_000_000))
     out = tg.empty(10_000_000)
     a = tensor(tg, normal(1024, 1024))
-    image, weight = tensor(tg, normal(32, 32, 32, 32)), tensor(tg, normal(64, 32, 3, 3))
     small = tensor(tg, normal(256, 256))
     work: dict[str, Callable[[], Any]] = {
         "copy": lambda: out.copy_(x),
         "add into an array": lambda: tg.add(x, y, out=out),
         "add": lambda: x + y,
-        "tanh of 1e7": lambda: tg.tanh(x, out=out),
-        "conv2d": lambda: tg.nn.functional.conv2d(image, weight, padding=1),
         "product of 1024": lambda: a @ a,
         "product of 256": lambda: small @ small,
     }
@@ -324,9 +363,6 @@ def machine(threads: list[int], rounds: int) -> dict[str, float]:
         found[f"product of 1024, share of the matrix rate, {n} threads"] = (
             2 * 1024**3 / times["product of 1024", n] / (one * n)
         )
-    for n in threads[1:]:
-        for name in ("tanh of 1e7", "conv2d", "product of 1024"):
-            found[f"{name}, {threads[0]} to {n} threads"] = times[name, threads[0]] / times[name, n]
     return found
 
 
@@ -398,12 +434,19 @@ def main() -> None:
                 f"{r['ratio']:6.2f}  {r['low']:.2f} - {r['high']:.2f}{mark}",
                 flush=True,
             )
-    if options.only == [""]:
+    if len(options.threads) > 1 and any(word in "scaling" for word in options.only):
+        n = options.threads[-1]
+        figures["scaling"] = scaling(n, rounds)
+        for name, value in figures["scaling"].items():
+            mark = " <--" if value < SPEED_UP else ""
+            print(f"{name:50} 1 to {n} threads {value:6.2f}{mark}")
+    if any(word in "machine" for word in options.only):
         figures["machine"] = machine(options.threads, rounds)
         for name, value in figures["machine"].items():
             print(f"{name:70} {value:8.2f}")
     lines = summary(figures, options.threads)
-    print("\n".join(lines))
+    if chosen:
+        print("\n".join(lines))
     if options.json:
         with open(options.json, "w") as file:
             json.dump(figures, file, indent=1)
