@@ -106,16 +106,8 @@ class Value:
         """A Value over an array, which is not copied."""
         if type(array) is not np.ndarray:
             array = np.asarray(array)  # kernels read the array object itself: a NumPy scalar would crash them
-        made = _new(cls._result)
-        made._array = array
-        made._char = array.dtype.char if array.flags.c_contiguous else ""
-        made._extra = None
-        made._grad = None
-        made._index = index
-        made._node = node
-        made._version = [0, None]
-        made._view = None
-        return made
+        char = array.dtype.char if array.flags.c_contiguous else ""
+        return fresh(cls._result, array, char, node, index)
 
     def _set_array(self, array: np.ndarray) -> None:
         """Put another array in this tensor's place."""
@@ -190,6 +182,20 @@ def before_write(value: Value) -> tuple[Any, int]:
             if type(entry) is not Entry:
                 break
     return node, value._index
+
+
+def fresh(cls: Any, array: np.ndarray, char: str, node: Any = None, index: int = 0) -> Any:
+    """A Value of exactly this class; ``char`` is its dtype's character if the array is C-contiguous, else ""."""
+    made = _new(cls)
+    made._array = array
+    made._char = char
+    made._extra = None
+    made._grad = None
+    made._index = index
+    made._node = node
+    made._version = [0, None]
+    made._view = None
+    return made
 
 
 class Entry:

@@ -16,6 +16,7 @@ from ..kernels.recording import RecordingError, StaleError
 from ..modes import modes
 from ..tape import LEAF, Value
 from . import export
+from .entry import OTHER
 from .outer import Outer
 from .passes import PASSES
 from .record import Recorder
@@ -40,8 +41,18 @@ class Compiled:
         self.recordings: OrderedDict[Any, list[Recording]] = OrderedDict()
         self.fallbacks: dict[Any, str] = {}  # signature -> why it runs eagerly
         self._closure = _closure(function)
+        self._enter: Any = None  # the short way into the program that was used last
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        enter = self._enter
+        if enter is not None and not kwargs:
+            try:
+                result = enter(args)
+            except StaleError:
+                result = OTHER
+            if result is not OTHER:
+                return result
+            self._enter = None
         if (recording.active and recording.here.recorder is not None) or not config.compiling:
             return self.function(*args, **kwargs)
         tensors: list[Value] = []
@@ -60,7 +71,11 @@ class Compiled:
             for r in found:
                 if r.fits(tensors):
                     try:
-                        return r.run(tensors, self.without)
+                        result = OTHER if r.enter is None else r.enter(args)
+                        if result is OTHER:
+                            result = r.run(tensors, self.without)
+                        self._enter = r.enter
+                        return result
                     except StaleError:
                         found.remove(r)
                         break
@@ -127,7 +142,10 @@ class Compiled:
                 values: list[Value] = []
                 structure = flatten(result, values)
                 outer = Outer(recorder, values, tensors, start)
-                made = Recording(self.name, recorder, structure, values, tensors, outer)
+                plain = None
+                if key[0] is None:
+                    plain = (tuple(map(type, args)), key[1], *key[2:4], self._closure, key[4])
+                made = Recording(self.name, recorder, structure, values, tensors, outer, plain)
         except RecordingError as err:
             if self.fallback != "eager":
                 raise

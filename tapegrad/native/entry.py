@@ -1,53 +1,72 @@
 """The way into a program that has nothing special about it, written out as one Python function.
 
-A step of a small network takes a few microseconds in machine code; looking, at each call, at lists of results, leaves and
-counters would take longer than that. What depends on the recording alone is written into the text of the function::
+A step of a small network takes a few microseconds in machine code; looking, at each call, at signatures, lists of results, leaves
+and counters would take longer than that. What depends on the recording alone is written into the text of the function::
 
-    def enter(tensors):
-        b0 = tensors[0]._array
+    def enter(args):
+        if modes.grad is not grad or ...:
+            return other
+        x0, = args
+        ...
+        b0 = x0._array
         r0 = empty(s0, d0)
         g = l1._grad
         ...
-        program(loop, code, bases, 2, b0, r0, r1, 0, count)
+        program(loop, code, space.bases, 2, b0, r0, r1, 0, count)
         ...
-        return make(r0)
+        return t0
+
+It begins with the question whether this call is like the recorded one. If it is not, the answer is :data:`OTHER`, and the long
+way through the table of signatures finds out what it is.
 """
 
 from __future__ import annotations
 
 import linecache
 import sys
+import weakref
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
-from .. import buffers, kernels
-from .program import FIRST, MOST, Program
+import numpy as np
+
+from .. import buffers, config, dtypes, kernels, modes
+from ..kernels import recording as recordings
+from ..tape import fresh
+from .program import FIRST, MOST, PRIVATE, Program
 from .steps import Host, Ref
 from .trees import SLOT
 
+OTHER = object()  # what the function returns for a call unlike the recorded one
+
 _GRADIENT = """\
 g = l{n}._grad
-# Nobody but its leaf holds it: the references are the leaf's, this name, and the question.
-if (g is not None and references(g) == 3 and g._char == c{n} and references(g._array) == 2
-        and g._node is None and g._view is None and whole(g._array)):
-    r{n} = g._array
+# Nobody but its leaf holds it: the references are the leaf's, this name, and the question; those of its array likewise.
+if (g is not None and references(g) == 3 and g._char == {char!r} and g._node is None and g._view is None
+        and references(a := g._array) == 3 and (a.base is None or whole(a))):
+    r{n} = a
     f{n} = False
 else:
     r{n} = empty(s{n}, d{n})
     f{n} = True
     o{n} = g
-    l{n}._grad = make{n}(r{n})
+    l{n}._grad = fresh(k{n}, r{n}, {char!r})
 """
 
 
 def written_out(recording: Any) -> Any:
-    """The function from tensors to the result; None for a recording that needs the long way."""
+    """The function from a tuple of tensors to the result; None for a recording that needs the long way."""
     program: Program = recording.program
     outputs = recording.outputs
+    structure = recording.structure
+    stage = program.stages[0]
     plain = (
-        len(program.stages) == 1
-        and not isinstance(program.stages[0], Host)
-        and not program.stages[0].large
-        and not program.stages[0].live
+        recording.plain_form is not None
+        and len(program.stages) == 1
+        and not isinstance(stage, Host)
+        and not stage.large
+        and not stage.live
         and not kernels.machine.plain()
         and not recording.apart
         and not recording.generators
@@ -58,17 +77,19 @@ def written_out(recording: Any) -> Any:
         and all(type(leaf) is not int and ref is None for *_, leaf, ref in recording.makers)
         and not any(type(leaf) is int for leaf in recording.cleared)
         and all(how == "made" and _whole(what, recording) for how, what, _ in outputs)
-        and all(_whole(ref, recording) for ref, _ in recording.checks)
-        and (recording.structure is SLOT or len(outputs) == 0 or recording.structure[0] is tuple)
+        and all(_whole(ref, recording) for ref, _, _ in recording.checks)
         and (
-            recording.structure is SLOT
-            or recording.structure is None
-            or all(x is SLOT for x in recording.structure[1:])
+            structure is SLOT
+            or structure is None
+            or (structure[0] is tuple and {SLOT}.issuperset(structure[1:]))
         )
     )
     if not plain:
         return None
-    return _compiled(*_text(recording))
+    program.prepare(len(recording.first) + len(recording.makers))
+    scope: dict[str, Any] = {}
+    lines = [*_guards(recording, scope), *_body(recording, scope)]
+    return _compiled("def enter(args):\n" + "\n".join("    " + line for line in lines) + "\n", scope)
 
 
 def _whole(ref: Ref, recording: Any) -> bool:
@@ -83,69 +104,120 @@ def _whole(ref: Ref, recording: Any) -> bool:
     )
 
 
-def _text(recording: Any) -> tuple[str, dict[str, Any]]:
+def _guards(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
+    """The lines that leave if the call is not like the recorded one, and name its tensors."""
+    classes, form, grad, kind, account, seen = recording.plain_form
+    scope.update({
+        "active": recordings.active, "config": config, "modes": modes.modes, "dtypes": dtypes, "grad": grad, "kind": kind,
+        "epoch": recordings.epoch, "account": account, "seen": seen, "other": OTHER,
+    })  # fmt: skip
+    asked = ["active", "not config.compiling", "modes.grad is not grad", "dtypes._default is not kind"]
+    asked += [f"epoch[0] != {recording.epoch}", f"len(args) != {len(classes)}"]
+    if seen != ():
+        asked.append("account() != seen")
+    for j, (module, training) in enumerate(recording.modules):
+        scope[f"m{j}"] = module
+        asked.append(f"m{j}.training is not {training!r}")
+    for j, (value, given) in enumerate(recording.guarded):
+        scope.update({f"w{j}": value, f"h{j}": given})
+        asked.append(f"w{j}._grad is not h{j}")
+    yield from _leave_if(asked)
+    if not classes:
+        return
+    names = [f"x{j}" for j in range(len(classes))]
+    yield f"{', '.join(names)}, = args"
+    asked = [f"{a} is {b}" for a, b in combinations(names, 2)]
+    for j, (x, cls) in enumerate(zip(names, classes, strict=True)):
+        shape, char = form[2 * j : 2 * j + 2]
+        scope.update({f"i{j}": shape, f"n{j}": cls})
+        asked += [f"type({x}) is not n{j}", f"{x}._char != {char!r}", f"{x}._node is not None"]
+        asked += [f"{x}._array.shape != i{j}", f"{x}._view is not None and {x}._source() is not None"]
+    asked += [f"x{j}._grad is not None" for j in recording.bare]
+    yield from _leave_if(asked)
+
+
+def _leave_if(asked: list[str]) -> list[str]:
+    return [f"if ({' or '.join(asked)}):", "    return other"]
+
+
+def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
+    """The lines that run the program."""
     program = recording.program
     stage = program.stages[0]
-    program.prepare(len(recording.first) + len(recording.makers))
-    scope: dict[str, Any] = {
-        "references": sys.getrefcount, "empty": buffers.empty, "whole": buffers.whole, "workspace": program.workspace,
-        "done": program.done, "program": program.enter, "loop": program.loop, "code": stage.code(1), "count": stage.count,
-    }  # fmt: skip
-    body = [f"b{k} = tensors[{j}]._array" for k, j in enumerate(recording.first)]
+    scope.update({
+        "references": sys.getrefcount, "whole": buffers.whole, "fresh": fresh, "spaces": program.spaces,
+        "workspace": program.workspace, "done": program.done, "program": program.enter, "loop": program.loop,
+        "code": stage.code(1), "count": stage.count, "empty": buffers.empty, "empty_small": np.empty,
+    })  # fmt: skip
+    for k, j in enumerate(recording.first):
+        yield f"b{k} = x{j}._array"
     for k, call in enumerate(recording.before):
         scope[f"before{k}"] = call
-        body.append(f"before{k}()")
+        yield f"before{k}()"
     leaves = []
     for n, (shape, dtype, leaf, _) in enumerate(recording.makers):
         scope.update({f"s{n}": shape, f"d{n}": dtype})
         if leaf is None:
-            body.append(f"r{n} = empty(s{n}, d{n})")
+            small = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize < buffers.LARGE
+            yield f"r{n} = empty{'_small' * small}(s{n}, d{n})"
             continue
         leaves.append(n)
-        scope.update({f"l{n}": leaf, f"make{n}": leaf._make, f"c{n}": dtype.char})
-        body += _GRADIENT.format(n=n).splitlines()
-    body += [f"before{k}.commit()" for k in range(len(recording.before))]
+        scope.update({f"l{n}": leaf, f"k{n}": leaf._result})
+        yield from _GRADIENT.format(n=n, char=dtype.char).splitlines()
+    for k, call in enumerate(recording.before):
+        if call.counts:
+            yield f"before{k}.commit()"
     arrays = [f"b{k}" for k in range(len(recording.first))] + [f"r{n}" for n in range(len(recording.makers))]
-    body += ["space = workspace()", "try:"]
-    body.append(f"    program(loop, code, space.bases, {FIRST}, {''.join(a + ', ' for a in arrays)}0, count)")
-    for k, (ref, check) in enumerate(recording.checks):
-        scope[f"check{k}"] = check
-        body.append(f"    check{k}(r{ref.memory.number})")
-    body += ["except BaseException:", *[f"    if f{n}: l{n}._grad = o{n}" for n in leaves], "    raise"]
-    body += ["finally:", "    done(space)"]
+    yield "try:"
+    yield "    space = spaces.pop()"
+    yield "except IndexError:"
+    yield "    space = workspace()"
+    if program.arena_size > PRIVATE:
+        yield f"space.take({program.arena_size})"
+    yield "try:"
+    yield f"    program(loop, code, space.bases, {FIRST}, {''.join(a + ', ' for a in arrays)}0, count)"
+    for k, (ref, check, fine) in enumerate(recording.checks):
+        scope.update({f"check{k}": check, f"fine{k}": fine})
+        result = f"r{ref.memory.number}"
+        # What the check had no objection to at the recording need not be asked again.
+        yield f"    if {f'{result}.item() != fine{k}' if fine is not None else 'True'}:"
+        yield f"        check{k}({result})"
+    yield "except BaseException:"
+    yield from [f"    if f{n}: l{n}._grad = o{n}" for n in leaves]
+    give_back = "done(space)" if program.arena_size > PRIVATE else "spaces.append(space)"
+    yield from ["    raise", "finally:", f"    {give_back}"]
     for k, version in enumerate(recording.versions):
         scope[f"v{k}"] = version
-        body.append(f"v{k}[0] += 1")
+        yield f"v{k}[0] += 1"
     for k, leaf in enumerate(recording.cleared):
         scope[f"cleared{k}"] = leaf
-        body.append(f"cleared{k}._grad = None")
-    body += _results(recording, scope)
-    return "def enter(tensors):\n" + "\n".join("    " + line for line in body) + "\n", scope
+        yield f"cleared{k}._grad = None"
+    yield from _results(recording, scope)
 
 
-def _results(recording: Any, scope: dict[str, Any]) -> list[str]:
+def _results(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     """The lines that make tensors of the results, and return them."""
-    lines = []
     names = []
     for k, (_, what, cls) in enumerate(recording.outputs):
-        scope[f"output{k}"] = cls._make
-        node = ""
+        scope[f"output{k}"] = cls
+        node = "None, 0"
         if k in recording.outer.outputs:  # its graph was used up: one entry says so for all runs
             scope["gone"] = recording.used_up()
-            node = ", gone"
-        lines.append(f"t{k} = output{k}(r{what.memory.number}{node})")
-        if node:
-            lines.append(f"t{k}._index = {recording.outer.outputs.index(k)}")
+            node = f"gone, {recording.outer.outputs.index(k)}"
+        yield f"t{k} = fresh(output{k}, r{what.memory.number}, {what.char!r}, {node})"
         names.append(f"t{k}")
     if recording.structure is SLOT:
-        return [*lines, "return t0"]
-    if recording.structure is None:
-        return ["return None"]
-    return [*lines, f"return ({''.join(n + ', ' for n in names)})"]
+        yield "return t0"
+    elif recording.structure is None:
+        yield "return None"
+    else:
+        yield f"return ({''.join(n + ', ' for n in names)})"
 
 
 def _compiled(text: str, scope: dict[str, Any]) -> Any:
     filename = f"<tapegrad program {id(scope):x}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     exec(compile(text, filename, "exec"), scope)
-    return scope["enter"]
+    enter = scope["enter"]
+    weakref.finalize(enter, linecache.cache.pop, filename, None)
+    return enter

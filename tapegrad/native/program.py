@@ -6,6 +6,7 @@ size: sizes are words.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Call, Host, Map, Memory, 
 
 ABSOLUTE, ARENA, FIRST = 0, 1, 2  # the bases; from FIRST on, arguments and then results
 MOST = 16  # arrays whose addresses one call takes
+PRIVATE = 1 << 16  # bytes: an arena of this size stays with its workspace
 
 
 class Instruction:
@@ -85,11 +87,11 @@ class Workspace:
         self.views: dict[int, np.ndarray] = {}
 
     def take(self, size: int) -> None:
-        """Get an arena. All programs share them, so their number is that of runs at one time, not of programs."""
-        try:
-            found = _arenas.pop()
-        except IndexError:
-            found = self.arena[:0]
+        """Get an arena. All programs share large ones, so their number is that of runs at one time, not of programs."""
+        found = self.arena if size <= PRIVATE else self.arena[:0]
+        if size > PRIVATE and _arenas:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                found = _arenas.pop()
         if found.size < size:
             room = buffers.empty((size + arena.ALIGN,), np.dtype(np.uint8))
             shift = -room.__array_interface__["data"][0] % arena.ALIGN
@@ -131,7 +133,7 @@ class Program:
             self.stages.append(Stretch(self, stretch))
         self.constants = [m.root for m in memories if m.kind == STATE]  # which have to stay alive
         self.bases = FIRST + arguments + len(self.results)
-        self._workspaces: list[Workspace] = []
+        self.spaces: list[Workspace] = []  # those that no run is using
         self.bind: Any = None
         self.enter: Any = None
         self.loop = 0
@@ -149,16 +151,20 @@ class Program:
     def workspace(self) -> Workspace:
         """Memory for a run that no other run is using."""
         try:
-            space = self._workspaces.pop()
+            space = self.spaces.pop()
         except IndexError:
             space = Workspace(self.bases)
-        space.take(self.arena_size)
+            if self.arena_size <= PRIVATE:
+                space.take(self.arena_size)
+        if self.arena_size > PRIVATE:
+            space.take(self.arena_size)
         return space
 
     def done(self, space: Workspace) -> None:
         """Take a workspace back."""
-        _arenas.append(space.arena)
-        self._workspaces.append(space)
+        if self.arena_size > PRIVATE:
+            _arenas.append(space.arena)
+        self.spaces.append(space)
 
     def bind_all(self, space: Workspace, bound: Sequence[np.ndarray]) -> None:
         """Put the addresses of arguments and results into the table of bases, and run nothing."""

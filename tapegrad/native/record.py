@@ -53,7 +53,7 @@ class Recorder:
         self.generators: dict[
             int, tuple[Any, int, int]
         ] = {}  # with the first position and how many blocks were drawn
-        self.checks: list[tuple[Ref, Callable[[np.ndarray], None]]] = []
+        self.checks: list[tuple[Ref, Callable[[np.ndarray], None], Any]] = []
         self.starts: list[
             tuple[Memory, Any, np.ndarray]
         ] = []  # constants that are written over: as they were
@@ -348,8 +348,11 @@ class Recorder:
         self._add(Host(getattr(function, "__name__", "hook"), again, (self.ref(array),), (), effect=True))
 
     def check(self, array: np.ndarray, function: Callable[[np.ndarray], None]) -> None:
-        """Call a function with an array's contents after each replay: it raises if a kernel met bad values."""
-        self.checks.append((self.ref(array), function))
+        """Call a function with an array's contents after each replay: it raises if a kernel met bad values.
+
+        The contents of an array of one element are noted as well: what the function let pass it will let pass again.
+        """
+        self.checks.append((self.ref(array), function, array.item() if array.size == 1 else None))
 
 
 def _arrays(result: Any) -> Any:

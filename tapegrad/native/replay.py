@@ -46,6 +46,7 @@ class Recording:
         results: list[Value],
         tensors: Sequence[Value],
         outer: Outer,
+        plain_form: Any,
     ) -> None:
         self.recorder = recorder
         self.structure = structure
@@ -63,7 +64,7 @@ class Recording:
         self.bare = [value for value, given, _ in leaves if given is None and type(value) is int]
         self.cleared = [value for value, _, grad in leaves if grad is None]
         self.grads = {grad.memory.number: (value, grad) for value, _, grad in leaves if type(grad) is Ref}
-        for ref, _ in recorder.checks:
+        for ref, *_ in recorder.checks:
             self._result(ref)
         self.arguments = [
             m for m in recorder.memories if m.kind == ARGUMENT and m.index < len(recorder.groups)
@@ -83,7 +84,8 @@ class Recording:
         # What folds into constants is small; all else is forgotten, since a recording may never be used again.
         self._forget(LARGEST)
         self._used_up: Any = None
-        self.enter: Any = None  # the short way, if there is one
+        self.plain_form = plain_form  # what was called, if that was simple
+        self.enter: Any = None  # the short way, if there is one; it asks by itself whether the recording fits
         self.counts: dict[str, int] = {}
 
     def _result(self, ref: Ref) -> None:
@@ -97,7 +99,7 @@ class Recording:
         recorder, outer = self.recorder, self.outer
         refs = [r for s in (*recorder.steps, *outer.steps) for r in (*s.reads(), *s.writes())]
         refs += [what for _, what, _ in self.outputs if type(what) is Ref]
-        refs += [ref for ref, _ in self.checks] + [ref for _, ref in self.grads.values()]
+        refs += [ref for ref, *_ in self.checks] + [ref for _, ref in self.grads.values()]
         refs += outer.refs()
         memories = {r.memory.index: r.memory for r in refs}
         memories.update({m.index: m for m in recorder.memories})
@@ -192,8 +194,6 @@ class Recording:
 
     def run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:
         """Do it again."""
-        if self.enter is not None:
-            return self.enter(tensors)
         program = self.program or self.lower(without)
         bound = [tensors[j]._array for j in self.first]
         for group in self.apart:
@@ -232,7 +232,7 @@ class Recording:
             leaf._grad = leaf._make(array if ref is None else self._array(ref, bound))
         try:
             program.run(bound)
-            for ref, check in self.checks:
+            for ref, check, _ in self.checks:
                 check(self._array(ref, bound))
         except BaseException:
             for leaf, grad in earlier:

@@ -233,7 +233,9 @@ class Rehearsal:
         self.optimizer = optimizer
         self.recorder: Any = recorder
         self.calls: list[_Call] = []
-        self._options: list[list[Any]] | None = None
+        self._seen: list[
+            dict[str, Any]
+        ] = []  # the groups as they were, if nothing else decides on the numbers
         self._at = 0
         self._counts: dict[int, tuple[np.ndarray, float]] = {}
 
@@ -268,9 +270,15 @@ class Rehearsal:
     def __call__(self) -> None:
         """Bring the numbers of all kernel calls up to date, and count the step."""
         optimizer = self.optimizer
-        options = [list(group.values())[1:] for group in optimizer.param_groups]  # all but the parameters
-        if options == self._options:
-            return  # nothing but these decides on the numbers
+        groups, before = optimizer.param_groups, self._seen
+        if len(groups) == len(before):
+            for j, group in enumerate(groups):
+                seen = before[j]
+                # Lists of parameters are compared by identity: equality of tensors is a tensor.
+                if group["params"] is not seen["params"] or group != seen:
+                    break
+            else:
+                return  # nothing but the options decides on the numbers
         self._at = 0
         self._counts.clear()
         optimizer._rehearsal = self
@@ -282,8 +290,13 @@ class Rehearsal:
         if self._at != len(self.calls):
             raise StaleError("an optimizer would step in another way")
         plain = all(not c.rule.names and not c.rule.counted and c.rule.shared for c in self.calls)
-        if plain and not any(isinstance(v, Tensor) for values in options for v in values):
-            self._options = options
+        if plain and not any(isinstance(v, Tensor) for group in groups for v in group.values()):
+            self._seen = [dict(group) for group in groups]
+
+    @property
+    def counts(self) -> bool:
+        """Whether the step has counts."""
+        return any(c.rule.counted for c in self.calls)
 
     def commit(self) -> None:
         """The program is going to run: counts of steps become what they will be."""

@@ -104,7 +104,7 @@ def poisoned(compiled: Any) -> None:
     for found in compiled.recordings.values():
         for recording in found:
             if recording.program is not None:
-                for space in recording.program._workspaces:
+                for space in recording.program.spaces:
                     space.arena[:] = 0xFF
 
 
