@@ -142,10 +142,10 @@ class Compiled:
                 values: list[Value] = []
                 structure = flatten(result, values)
                 outer = Outer(recorder, values, tensors, start)
-                plain = None
-                if key[0] is None:
-                    plain = (tuple(map(type, args)), key[1], *key[2:4], self._closure, key[4])
-                made = Recording(self.name, recorder, structure, values, tensors, outer, plain)
+                flat = _flat_form(args, kwargs)
+                if flat is not None:
+                    flat = (tuple(map(type, args)), flat, *key[2:4], self._closure, key[4])
+                made = Recording(self.name, recorder, structure, values, tensors, outer, flat)
         except RecordingError as err:
             if self.fallback != "eager":
                 raise
@@ -190,6 +190,15 @@ def _plain_form(args: tuple[Any, ...]) -> Any:
             return None
         form += (a._array.shape, char)
     return tuple(form) if len(args) < 2 or len(set(map(id, args))) == len(args) else None
+
+
+def _flat_form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Shapes, dtypes and nodes of arguments that are different contiguous tensors without a history; else None."""
+    if kwargs or not all(isinstance(a, Value) and a._char and a._source() in (None, LEAF) for a in args):
+        return None
+    if len(set(map(id, args))) < len(args):
+        return None
+    return tuple([(a._array.shape, a._char, a._node) for a in args])
 
 
 def _form(tensor: Value, tensors: list[Value]) -> tuple[Any, ...]:

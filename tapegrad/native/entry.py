@@ -33,7 +33,7 @@ import numpy as np
 
 from .. import buffers, config, dtypes, kernels, modes
 from ..kernels import recording as recordings
-from ..tape import fresh
+from ..tape import LEAF, fresh
 from .program import FIRST, MOST, PRIVATE, Program
 from .steps import Host, Ref
 from .trees import SLOT
@@ -41,7 +41,7 @@ from .trees import SLOT
 OTHER = object()  # what the function returns for a call unlike the recorded one
 
 _GRADIENT = """\
-g = l{n}._grad
+g = {leaf}._grad
 # Nobody but its leaf holds it: the references are the leaf's, this name, and the question; those of its array likewise.
 if (g is not None and references(g) == 3 and g._char == {char!r} and g._node is None and g._view is None
         and references(a := g._array) == 3 and (a.base is None or whole(a))):
@@ -51,62 +51,51 @@ else:
     r{n} = empty(s{n}, d{n})
     f{n} = True
     o{n} = g
-    l{n}._grad = fresh(k{n}, r{n}, {char!r})
+    {leaf}._grad = fresh(k{n}, r{n}, {char!r})
 """
 
 
 def written_out(recording: Any) -> Any:
     """The function from a tuple of tensors to the result; None for a recording that needs the long way."""
     program: Program = recording.program
-    outputs = recording.outputs
     structure = recording.structure
-    stage = program.stages[0]
     plain = (
-        recording.plain_form is not None
+        recording.flat_form is not None
         and len(program.stages) == 1
-        and not isinstance(stage, Host)
-        and not stage.large
-        and not stage.live
+        and not isinstance(program.stages[0], Host)
         and not kernels.machine.plain()
         and not recording.apart
-        and not recording.generators
-        and not recording.after
-        and not (recording.outer.outputs and not recording.outer.truncated)
-        and not any(how == "argument" for how, _ in recording.outer.edges)
-        and len(recording.first) + len(recording.makers) <= MOST
-        and all(type(leaf) is not int and ref is None for *_, leaf, ref in recording.makers)
-        and not any(type(leaf) is int for leaf in recording.cleared)
-        and all(how == "made" and _whole(what, recording) for how, what, _ in outputs)
+        and len(recording.first) + len(recording.makers) <= 2 * MOST
+        and all(ref is None for *_, ref in recording.makers)
         and all(_whole(ref, recording) for ref, _, _ in recording.checks)
-        and (
-            structure is SLOT
-            or structure is None
-            or (structure[0] is tuple and {SLOT}.issuperset(structure[1:]))
-        )
+        and (structure is SLOT or structure is None or _rows(structure))
     )
     if not plain:
         return None
-    program.prepare(len(recording.first) + len(recording.makers))
     scope: dict[str, Any] = {}
     lines = [*_guards(recording, scope), *_body(recording, scope)]
     return _compiled("def enter(args):\n" + "\n".join("    " + line for line in lines) + "\n", scope)
 
 
+def _rows(structure: Any) -> bool:
+    """Whether a structure is a tensor, or tuples and lists of such."""
+    if structure is SLOT:
+        return True
+    return type(structure) is tuple and structure[0] in (tuple, list) and all(map(_rows, structure[1:]))
+
+
 def _whole(ref: Ref, recording: Any) -> bool:
-    """Whether a reference is all of a result."""
+    """Whether a reference is all of a result, as it is made for each run."""
     memory = ref.memory
-    return bool(
-        memory in recording.results
-        and ref.first == 0
-        and ref.shape == memory.root.shape
-        and ref.strides == memory.root.strides
-        and ref.char == memory.root.dtype.char
-    )
+    if memory not in recording.results:
+        return False
+    shape, dtype, *_ = recording.makers[memory.number]
+    return bool(ref.contiguous and ref.first == 0 and ref.shape == shape and ref.char == dtype.char)
 
 
 def _guards(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     """The lines that leave if the call is not like the recorded one, and name its tensors."""
-    classes, form, grad, kind, account, seen = recording.plain_form
+    classes, form, grad, kind, account, seen = recording.flat_form
     scope.update({
         "active": recordings.active, "config": config, "modes": modes.modes, "dtypes": dtypes, "grad": grad, "kind": kind,
         "epoch": recordings.epoch, "account": account, "seen": seen, "other": OTHER,
@@ -128,10 +117,11 @@ def _guards(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     yield f"{', '.join(names)}, = args"
     asked = [f"{a} is {b}" for a, b in combinations(names, 2)]
     for j, (x, cls) in enumerate(zip(names, classes, strict=True)):
-        shape, char = form[2 * j : 2 * j + 2]
-        scope.update({f"i{j}": shape, f"n{j}": cls})
-        asked += [f"type({x}) is not n{j}", f"{x}._char != {char!r}", f"{x}._node is not None"]
-        asked += [f"{x}._array.shape != i{j}", f"{x}._view is not None and {x}._source() is not None"]
+        shape, char, node = form[j]
+        scope.update({f"i{j}": shape, f"n{j}": cls, "leaf": LEAF})
+        asked += [f"type({x}) is not n{j}", f"{x}._char != {char!r}", f"{x}._array.shape != i{j}"]
+        asked += [f"{x}._node is not {'leaf' if node is LEAF else None}"]
+        asked += [f"{x}._view is not None and {x}._source() is not {'leaf' if node is LEAF else None}"]
     asked += [f"x{j}._grad is not None" for j in recording.bare]
     yield from _leave_if(asked)
 
@@ -143,31 +133,31 @@ def _leave_if(asked: list[str]) -> list[str]:
 def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     """The lines that run the program."""
     program = recording.program
-    stage = program.stages[0]
     scope.update({
         "references": sys.getrefcount, "whole": buffers.whole, "fresh": fresh, "spaces": program.spaces,
-        "workspace": program.workspace, "done": program.done, "program": program.enter, "loop": program.loop,
-        "code": stage.code(1), "count": stage.count, "empty": buffers.empty, "empty_small": np.empty,
+        "workspace": program.workspace, "done": program.done, "empty": buffers.empty, "empty_small": np.empty,
     })  # fmt: skip
     for k, j in enumerate(recording.first):
         yield f"b{k} = x{j}._array"
     for k, call in enumerate(recording.before):
         scope[f"before{k}"] = call
         yield f"before{k}()"
-    leaves = []
+    leaves = {}
     for n, (shape, dtype, leaf, _) in enumerate(recording.makers):
         scope.update({f"s{n}": shape, f"d{n}": dtype})
         if leaf is None:
             small = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize < buffers.LARGE
             yield f"r{n} = empty{'_small' * small}(s{n}, d{n})"
             continue
-        leaves.append(n)
-        scope.update({f"l{n}": leaf, f"k{n}": leaf._result})
-        yield from _GRADIENT.format(n=n, char=dtype.char).splitlines()
+        leaves[n] = _leaf(leaf, f"l{n}", scope)
+        scope[f"k{n}"] = (recording.flat_form[0][leaf] if type(leaf) is int else leaf)._result
+        yield from _GRADIENT.format(n=n, leaf=leaves[n], char=dtype.char).splitlines()
     for k, call in enumerate(recording.before):
         if call.counts:
             yield f"before{k}.commit()"
-    arrays = [f"b{k}" for k in range(len(recording.first))] + [f"r{n}" for n in range(len(recording.makers))]
+    for k, (generator, _, _) in enumerate(recording.generators):
+        scope[f"g{k}"] = generator
+        yield f"at{k} = g{k}._offset"
     yield "try:"
     yield "    space = spaces.pop()"
     yield "except IndexError:"
@@ -175,7 +165,7 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     if program.arena_size > PRIVATE:
         yield f"space.take({program.arena_size})"
     yield "try:"
-    yield f"    program(loop, code, space.bases, {FIRST}, {''.join(a + ', ' for a in arrays)}0, count)"
+    yield from ["    " + line for line in _run(recording, scope)]
     for k, (ref, check, fine) in enumerate(recording.checks):
         scope.update({f"check{k}": check, f"fine{k}": fine})
         result = f"r{ref.memory.number}"
@@ -183,35 +173,93 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
         yield f"    if {f'{result}.item() != fine{k}' if fine is not None else 'True'}:"
         yield f"        check{k}({result})"
     yield "except BaseException:"
-    yield from [f"    if f{n}: l{n}._grad = o{n}" for n in leaves]
+    yield from [f"    if f{n}: {leaf}._grad = o{n}" for n, leaf in leaves.items()]
     give_back = "done(space)" if program.arena_size > PRIVATE else "spaces.append(space)"
     yield from ["    raise", "finally:", f"    {give_back}"]
+    for k, (_, _, used) in enumerate(recording.generators):
+        yield f"g{k}._offset = (at{k} + {used}) & {0x7FFF_FFFF_FFFF_FFFF}"
     for k, version in enumerate(recording.versions):
         scope[f"v{k}"] = version
         yield f"v{k}[0] += 1"
     for k, leaf in enumerate(recording.cleared):
-        scope[f"cleared{k}"] = leaf
-        yield f"cleared{k}._grad = None"
+        yield f"{_leaf(leaf, f'cleared{k}', scope)}._grad = None"
+    for k, call in enumerate(recording.after):
+        scope[f"after{k}"] = call
+        yield f"after{k}()"
     yield from _results(recording, scope)
 
 
+def _leaf(leaf: Any, name: str, scope: dict[str, Any]) -> str:
+    """The name of a leaf: an argument, or a tensor from outside."""
+    if type(leaf) is int:
+        return f"x{leaf}"
+    scope[name] = leaf
+    return name
+
+
+def _run(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
+    """The lines that bind arrays and run the machine."""
+    program = recording.program
+    stage = program.stages[0]
+    bound = _bound(recording)
+    program.prepare(len(bound))
+    scope.update({"program": program.enter, "bind": program.bind, "loop": program.loop, "count": stage.count})
+    at = FIRST
+    if len(bound) > MOST:
+        yield f"bind(loop, space.bases, space.bases, {FIRST}, {', '.join(bound[:MOST])}, 0, 0)"
+        at, bound = FIRST + MOST, bound[MOST:]
+    if stage.large:
+        scope.update({"stage": stage, "owner": program})
+        yield f"stage.enter(owner, space.bases, {at}, [{', '.join(bound)}])"
+        return
+    scope.update({"code": stage.code(1), "fresh_code": stage.code})
+    code = "fresh_code(1)" if stage.live else "code"
+    yield f"program(loop, {code}, space.bases, {at}, {''.join(a + ', ' for a in bound)}0, count)"
+
+
+def _bound(recording: Any) -> list[str]:
+    return [f"b{k}" for k in range(len(recording.first))] + [f"r{n}" for n in range(len(recording.makers))]
+
+
 def _results(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
-    """The lines that make tensors of the results, and return them."""
+    """The lines that make tensors of the results, give them their place on the tape, and return them."""
+    outer = recording.outer
+    attached = bool(outer.outputs) and not (
+        outer.truncated and not any(how == "argument" for how, _ in outer.edges)
+    )
     names = []
-    for k, (_, what, cls) in enumerate(recording.outputs):
+    for k, (how, what, cls) in enumerate(recording.outputs):
+        names.append(f"t{k}")
         scope[f"output{k}"] = cls
         node = "None, 0"
-        if k in recording.outer.outputs:  # its graph was used up: one entry says so for all runs
-            scope["gone"] = recording.used_up()
-            node = f"gone, {recording.outer.outputs.index(k)}"
-        yield f"t{k} = fresh(output{k}, r{what.memory.number}, {what.char!r}, {node})"
-        names.append(f"t{k}")
-    if recording.structure is SLOT:
-        yield "return t0"
-    elif recording.structure is None:
-        yield "return None"
-    else:
-        yield f"return ({''.join(n + ', ' for n in names)})"
+        if how == "argument":
+            yield f"t{k} = x{what}"
+        elif how == "made":
+            if k in outer.outputs and not attached:  # its graph was used up: one entry says so for all runs
+                scope["gone"] = recording.used_up()
+                node = f"gone, {outer.outputs.index(k)}"
+            if _whole(what, recording):
+                yield f"t{k} = fresh(output{k}, r{what.memory.number}, {what.char!r}, {node})"
+            else:
+                scope.update({f"p{k}": what, "array": recording._array})
+                yield f"t{k} = output{k}._make(array(p{k}, [{', '.join(_bound(recording))}]), {node})"
+        else:
+            scope[f"w{k}_"] = what
+            yield f"t{k} = w{k}_" if how == "same" else f"t{k} = output{k}._make(w{k}_.copy())"
+    if attached:
+        scope["attach"] = recording._attach
+        starts = "".join(f"(g{k}, at{k}), " for k in range(len(recording.generators)))
+        yield f"attach([{', '.join(names)}], args, [{', '.join(_bound(recording))}], ({starts}))"
+    yield f"return {_returned(recording.structure, iter(names))}"
+
+
+def _returned(structure: Any, names: Iterator[str]) -> str:
+    if structure is None:
+        return "None"
+    if structure is SLOT:
+        return next(names)
+    items = [_returned(s, names) for s in structure[1:]]
+    return f"[{', '.join(items)}]" if structure[0] is list else f"({''.join(i + ', ' for i in items)})"
 
 
 def _compiled(text: str, scope: dict[str, Any]) -> Any:

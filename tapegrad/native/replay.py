@@ -35,6 +35,12 @@ def _say(name: str) -> None:
         print(text, file=sys.stderr)
 
 
+def _all_of(ref: Ref) -> bool:
+    """Whether a reference is all of its memory, perhaps in another shape."""
+    root = ref.memory.root
+    return bool(ref.contiguous and ref.array.size == root.size and ref.char == root.dtype.char)
+
+
 class Recording:
     """One run of the function, and what has to hold for it to be done again."""
 
@@ -46,7 +52,7 @@ class Recording:
         results: list[Value],
         tensors: Sequence[Value],
         outer: Outer,
-        plain_form: Any,
+        flat_form: Any,
     ) -> None:
         self.recorder = recorder
         self.structure = structure
@@ -84,7 +90,7 @@ class Recording:
         # What folds into constants is small; all else is forgotten, since a recording may never be used again.
         self._forget(LARGEST)
         self._used_up: Any = None
-        self.plain_form = plain_form  # what was called, if that was simple
+        self.flat_form = flat_form  # what was called, if that was nothing but tensors
         self.enter: Any = None  # the short way, if there is one; it asks by itself whether the recording fits
         self.counts: dict[str, int] = {}
 
@@ -185,7 +191,11 @@ class Recording:
         """Shape and dtype of a result, and the leaf whose gradient it is, with a reference if that is a part."""
         root = memory.root
         if memory.number not in self.grads:
-            return root.shape, root.dtype, None, None
+            # An output that is all of a memory gets it in its own shape: a loss is made as an array of one element.
+            shapes = [
+                r.shape for how, r, _ in self.outputs if how == "made" and r.memory is memory and _all_of(r)
+            ]
+            return shapes[0] if shapes else root.shape, root.dtype, None, None
         value, ref = self.grads[memory.number]
         whole = ref.first == 0 and ref.shape == root.shape and ref.strides == root.strides
         return root.shape, root.dtype, value, None if whole else ref

@@ -246,8 +246,7 @@ class Rehearsal:
         width = 2 + len(rule.names) + rule.counted
         kernel = getattr(kernels.optim, rule.kernel)
         hypers: dict[tuple[str, tuple[float, ...]], np.ndarray] = {}
-        given: list[np.ndarray] = []
-        kept: list[list[np.ndarray]] = []
+        rows: list[tuple[Tensor, np.ndarray, list[tuple[str, np.ndarray]]]] = []
         for j, param in enumerate(chosen):
             row = arrays[j * width : (j + 1) * width]
             own, columns = row[0], row[: 2 + len(rule.names)]
@@ -258,14 +257,13 @@ class Rehearsal:
             state = self.optimizer.state.get(param, {})
             numbers = tuple(rule.numbers(counted(state) if rule.counted else 0.0, state))
             hyper = hypers.setdefault((own.dtype.char, numbers), np.array(numbers, own.dtype))
-            given.append(hyper)
-            kept.append(columns[2:])
+            rows.append((param, hyper, list(zip(rule.names, columns[2:], strict=True))))
             for array in (own, *columns[2:]):
                 self.recorder.touch(array)
             self.recorder.bumped(param._version)
             kernels.launch_lazily(kernel, (*columns, hyper, *rule.flags), own.size, max(own.size, 1))
             param._version[0] += 1
-        self.calls.append(_Call(len(list(params)), chosen, given, kept, rule))
+        self.calls.append(_Call(len(list(params)), rows, rule))
 
     def __call__(self) -> None:
         """Bring the numbers of all kernel calls up to date, and count the step."""
@@ -311,31 +309,37 @@ class Rehearsal:
         self._at += 1
         if call.key != (rule.kernel, rule.names, rule.flags) or call.params != len(list(params)):
             raise StaleError("an optimizer would step in another way")
+        states, counts = self.optimizer.state, self._counts
         written: dict[int, list[float]] = {}
-        for param, hyper, kept in zip(call.chosen, call.hypers, call.kept, strict=True):
-            state = self.optimizer.state.get(param, {})
-            for name, array in zip(rule.names, kept, strict=True):
+        alike: dict[float, list[float]] = {}  # numbers by count
+        for param, hyper, kept in call.rows:
+            state = states.get(param, _NOTHING)
+            for name, array in kept:
                 if name not in state or state[name]._array is not array:
                     raise StaleError("the state of an optimizer was replaced")
-            numbers = rule.numbers(self._count(state) if rule.counted else 0.0, state)
-            if written.setdefault(id(hyper), numbers) is numbers:
-                hyper[:] = numbers
-            elif written[id(hyper)] != numbers:
+            count = 0.0
+            if rule.counted:
+                array = state["step"]._array
+                before = counts.get(id(array))
+                count = (array.item() if before is None else before[1]) + 1.0
+                counts[id(array)] = (array, count)
+            numbers = alike.get(count)
+            if numbers is None or not rule.shared:
+                numbers = alike[count] = rule.numbers(count, state)
+            other = written.get(id(hyper))
+            if other is None:
+                hyper[:] = written[id(hyper)] = numbers
+            elif other is not numbers and other != numbers:
                 raise StaleError("parameters that were stepped alike no longer are")
 
-    def _count(self, state: dict[str, Any]) -> float:
-        array = state["step"]._array
-        before = self._counts.get(id(array))
-        count = (before[1] if before else array.item()) + 1.0
-        self._counts[id(array)] = (array, count)
-        return float(count)
+
+_NOTHING: dict[str, Any] = {}
 
 
 class _Call(NamedTuple):
     params: int  # how many were offered
-    chosen: list[Tensor]  # those with a gradient
-    hypers: list[np.ndarray]
-    kept: list[list[np.ndarray]]  # their states
+    # Of each parameter with a gradient: itself, its numbers, and its state by name.
+    rows: list[tuple[Tensor, np.ndarray, list[tuple[str, np.ndarray]]]]
     rule: Rule
 
     @property
