@@ -1,16 +1,13 @@
 """Convolution of arrays: the bilinear form and its two adjoints.
 
 All three read and write (image, channel, *spatial) arrays and weights (out, in per group, *kernel), and share
-one geometry. A few images at a time are copied with their padding, so that every tap of a window is a
-constant shift; then tiles of products are read in place (kernels/conv.py).
+one geometry. Either over panels (conv_panels.py), or in place: a few images at a time are copied with their padding,
+so that every tap of a window is a constant shift; then tiles of products are read there (kernels/conv.py).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import threading
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,10 @@ from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
 from ..kernels.arrays import cast, contiguous, copy, zeros
 from ..kernels.recording import hosted, now
+from . import conv_choice as choice
+from . import conv_panels as panels
+from .conv_plan import Plan, plan, residues
+from .conv_scratch import scratch
 from .windows import Windows
 
 # Elements of the padded copy of some images: few enough to stay in the caches that cores share.
@@ -26,133 +27,6 @@ BLOCK = 1 << 19
 # Vectors that a tile of sums runs over before it is added up: many enough for that not to count, few enough
 # to be in the first caches when the next tile runs over them.
 LONG = 512
-
-
-class _Scratch(threading.local):
-    """Working memory of one thread, kept: fresh pages cost more than the arithmetic."""
-
-    def __init__(self) -> None:
-        self.buffers: dict[tuple[str, str], np.ndarray] = {}
-
-    def take(self, use: str, size: int, dtype: np.dtype) -> np.ndarray:
-        if now() is not None:  # a recorded step has memory of its own
-            return np.empty(size, dtype)
-        have = self.buffers.get((use, dtype.char))
-        if have is None or have.size < size:
-            have = self.buffers[use, dtype.char] = buffers.aligned(size, dtype)
-        return have[:size]
-
-
-_scratch = _Scratch()
-
-
-class Runs:
-    """Outputs in vectors, each a run of neighbours in the padded copy.
-
-    Either every line of outputs is cut into vectors, or the copy is, from the first line to the last, with
-    what lies between lines left out of the results: whichever takes fewer vectors.
-    """
-
-    def __init__(self, p: Plan, lanes: int) -> None:
-        depth, lines, width = p.out
-        _, height, pitch = p.sizes
-        across = -(-width // lanes)
-        length = (lines - 1) * pitch + width
-        through = -(-length // lanes)
-        self.flat = through < lines * across
-        self.pitch = pitch if self.flat else across * lanes
-        self.room = (through if self.flat else lines * across) * lanes
-        table: list[tuple[int, int, int]] = []
-        parts: list[tuple[int, int, int]] = []
-        for z in range(depth):
-            base = z * height * pitch
-            begins = range(0, length, lanes) if self.flat else range(0, lines * self.pitch, lanes)
-            for q in begins:
-                first = len(parts)
-                line, place = divmod(q, self.pitch)
-                x = base + (q if self.flat else line * pitch + place)
-                while line < lines and line * self.pitch < q + lanes:
-                    low = max(0, line * self.pitch - q)
-                    high = min(lanes, line * self.pitch + width - q)
-                    if low < high:
-                        parts.append((low, high, (z * lines + line) * width + q - line * self.pitch))
-                    line += 1
-                table.append((x, first, len(parts)))
-        self.count = len(table)
-        table += [(table[0][0], len(parts), len(parts))] * 8  # what fills the last tile is not stored
-        self.table = np.array(table, dtype=np.int64)
-        self.parts = np.array(parts, dtype=np.int64)
-
-    def places(self) -> np.ndarray:
-        """Where vectors begin in the copy of an image."""
-        return self.table[: self.count, 0]
-
-
-class Plan:
-    """What kernels need to know of a geometry: how the padded copy is laid out, and what is where in it."""
-
-    def __init__(self, w: Windows) -> None:
-        more = 3 - len(w.size)
-        fill = (1, 1, 1, 1, 0, 1)
-        parts = [(one,) * more + part for part, one in zip(w, fill, strict=True)]
-        size, out, kernel, stride, pad, dilation = parts
-        # Tap k meets phase k * dilation % stride, shifted by k * dilation // stride.
-        dims = list(zip(kernel, dilation, stride, strict=True))
-        steps = [[divmod(k * d, s) for k in range(n)] for n, d, s in dims]
-        phases = [sorted({phase for _, phase in step}) for step in steps]
-        sizes = [n + max(q for q, _ in step) for n, step in zip(out, steps, strict=True)]
-        self.out, self.sizes = out, sizes
-        self.places = math.prod(out)
-        self.plane = math.prod(len(p) * n for p, n in zip(phases, sizes, strict=True))
-        numbers = [*size, *sizes, *stride, *pad, *map(len, phases), *itertools.chain(*phases)]
-        self.table = np.array(numbers, dtype=np.int64)
-        block = math.prod(sizes)
-        self.taps = []
-        for (qd, rd), (qh, rh), (qw, rw) in itertools.product(*steps):
-            phase = phases[0].index(rd) * len(phases[1]) + phases[1].index(rh)
-            phase = phase * len(phases[2]) + phases[2].index(rw)
-            self.taps.append(phase * block + (qd * sizes[1] + qh) * sizes[2] + qw)
-        self._shifts: dict[tuple[int, int], np.ndarray] = {}
-        self._runs: dict[int, Runs] = {}
-        self._lines: dict[tuple[int, int, int], np.ndarray] = {}
-        self._each: dict[tuple[int, int], np.ndarray] = {}
-
-    def shifts(self, channels: int, multiple: int = 1) -> np.ndarray:
-        """Per (channel of a group, tap), repeated at the end up to a multiple."""
-        found = self._shifts.get((channels, multiple))
-        if found is None:
-            made = [c * self.plane + t for c in range(channels) for t in self.taps]
-            made += made[-1:] * (-len(made) % multiple)
-            found = self._shifts[channels, multiple] = np.array(made, dtype=np.int64)
-        return found
-
-    def runs(self, lanes: int) -> Runs:
-        """The vectors of outputs."""
-        found = self._runs.get(lanes)
-        if found is None:
-            found = self._runs[lanes] = Runs(self, lanes)
-        return found
-
-    def each_place(self, images: int, step: int) -> np.ndarray:
-        """Where each output of some images begins, ``step`` apart in the copy."""
-        found = self._each.get((images, step))
-        if found is None:
-            grid = np.ix_(*[np.arange(n, dtype=np.int64) for n in self.out])
-            one = (grid[0] * self.sizes[1] + grid[1]) * self.sizes[2] + grid[2]
-            made = np.arange(images, dtype=np.int64)[:, None] * step + one.ravel()
-            found = self._each[images, step] = made.ravel()
-        return found
-
-    def lines(self, lanes: int, images: int, step: int) -> np.ndarray:
-        """The places of all vectors of some images, ``step`` apart in the copy."""
-        found = self._lines.get((lanes, images, step))
-        if found is None:
-            made = np.arange(images, dtype=np.int64)[:, None] * step + self.runs(lanes).places()
-            found = self._lines[lanes, images, step] = made.ravel()
-        return found
-
-
-plan = lru_cache(maxsize=256)(Plan)
 
 
 def _wide(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -164,7 +38,7 @@ def _dealt(x: np.ndarray, p: Plan) -> np.ndarray:
     """The padded copy of some images."""
     planes = x.shape[0] * x.shape[1]
     size = planes * p.plane
-    out = _scratch.take("images", size + 128, x.dtype)
+    out = scratch.take("images", size + 128, x.dtype)
     copy(out[size:], 0)  # the last vectors read past the end
     launch(kernels.conv.deal, (x, out, p.table), planes, size)
     return out
@@ -186,10 +60,18 @@ def forward(
         copy(out, 0 if bias is None else bias.reshape(-1, *[1] * len(w.out)))
     elif x.dtype.kind != "f":
         return _integers(x, weight, bias, w, groups)
+    elif choice.forward(w, *_sizes(x, weight, groups)):
+        panels.forward(x, weight, bias, out, w, groups)
+    elif choice.few_places(w, weight.shape[0] // groups, kernels.tile.lanes(x.itemsize)):
+        _correlate_lanes(x, weight, bias, out, w, groups)
     else:
-        correlate = _correlate_lanes if _few_places(x, weight, w, groups) else _correlate
-        correlate(x, weight, bias, out, w, groups)
+        _correlate(x, weight, bias, out, w, groups)
     return cast(out, dtype)
+
+
+def _sizes(x: np.ndarray, weight: np.ndarray, groups: int) -> tuple[int, int, int, int, int]:
+    """Images, channels and outputs of a group, groups, and elements of a vector."""
+    return x.shape[0], weight.shape[1], weight.shape[0] // groups, groups, kernels.tile.lanes(x.itemsize)
 
 
 def _correlate(
@@ -202,7 +84,7 @@ def _correlate(
     p = plan(w)
     tiles = groups * -(-per_group // rows)
     n = weight.size // weight.shape[0]
-    packed = _scratch.take("weight", tiles * rows * n, x.dtype)
+    packed = scratch.take("weight", tiles * rows * n, x.dtype)
     launch(conv.pack_rows, (weight, packed, per_group, n, rows), tiles, packed.size)
     start = zeros((groups, tiles // groups * rows), x.dtype)
     if bias is not None:
@@ -220,16 +102,6 @@ def _correlate(
         launch(conv.correlate[rows], (*arrays, *numbers), (b - a) * cuts, (b - a) * count * tiles * n)
 
 
-def _few_places(x: np.ndarray, weight: np.ndarray, w: Windows, groups: int) -> bool:
-    """Whether channels fill vectors better than places do, by enough to pay for turning the result."""
-    lanes = kernels.tile.lanes(x.itemsize)
-    p = plan(w)
-    per_group = weight.shape[0] // groups
-    by_channels = per_group / (-(-per_group // lanes) * lanes)
-    by_places = p.places / (p.runs(lanes).count * lanes)
-    return bool(by_channels * 0.85 > by_places)
-
-
 def _correlate_lanes(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
 ) -> None:
@@ -241,17 +113,16 @@ def _correlate_lanes(
     per_group = weight.shape[0] // groups
     vectors = -(-per_group // lanes)
     n = weight.size // weight.shape[0]
-    packed = _scratch.take("weight", groups * vectors * n * lanes, x.dtype)
+    packed = scratch.take("weight", groups * vectors * n * lanes, x.dtype)
     launch(conv.pack_lanes, (weight, packed, per_group, n, lanes), groups * vectors, packed.size)
     start = zeros((groups, vectors * lanes), x.dtype)
     if bias is not None:
         copy(start[:, :per_group], bias.reshape(groups, per_group))
     each = channels * p.plane
-    # Elements are read one by one, none outside: without padding and phases the input needs no copy.
-    as_it_is = set(w.padding) == {0} and set(w.stride) == {1} and p.sizes[3 - len(w.size) :] == list(w.size)
+    as_it_is = p.as_it_is  # elements are read one by one, none outside
     step = images if as_it_is else max(1, min(images, BLOCK // each))
     tasks = min(64, -(-step * p.places // lanes))
-    room = _scratch.take("tiles", tasks * lanes * lanes * kernels.gemm_tile.WINDOW_WIDTH, x.dtype)
+    room = scratch.take("tiles", tasks * lanes * lanes * kernels.gemm_tile.WINDOW_WIDTH, x.dtype)
     shifts = p.shifts(channels // groups)
     for a in range(0, images, step):
         b = min(a + step, images)
@@ -286,6 +157,11 @@ def input_adjoint(
     g, weight = _wide(g, weight)
     images, outs = g.shape[:2]
     channels = weight.shape[1] * groups
+    floats = g.dtype.kind == "f" and g.size and weight.size
+    if floats and choice.input_adjoint(w, *_sizes(g, weight, groups)):
+        made = buffers.empty((images, channels, *w.size), g.dtype)
+        panels.input_adjoint(g, weight, bias, made, w, groups)
+        return cast(made, dtype)
     # In and out change places.
     turned = weight.reshape(groups, outs // groups, weight.shape[1], *w.kernel).swapaxes(1, 2)
 
@@ -294,51 +170,15 @@ def input_adjoint(
         return forward(g, matrix, bias, inner, groups)
 
     if set(w.stride) == {1}:
-        ((_, inner, taps),) = _residues(w)
+        ((_, inner, taps),) = residues(w)
         return cast(part(inner, taps), dtype)
     x = zeros((images, channels, *w.size), g.dtype)
     if bias is not None:
         copy(x, bias.reshape(-1, *[1] * len(w.size)))
     if g.size and weight.size:
-        for place, inner, taps in _residues(w):
+        for place, inner, taps in residues(w):
             copy(x[place], part(inner, taps))
     return cast(x, dtype)
-
-
-@lru_cache(maxsize=256)
-def _residues(w: Windows) -> list[tuple[Any, Windows, Any]]:
-    """The transposed map, cut into maps of stride 1.
-
-    Inputs i with (i + padding) % stride == r meet those taps k alone with k * dilation % stride == r, and
-    among themselves they do so with stride 1. Per r: the inputs, the geometry, the taps (in reverse order).
-    """
-    per_dim = []
-    for n, m, kernel, s, p, d in zip(*w, strict=True):
-        found = []
-        for r in range(s):
-            taps = [k for k in range(kernel) if k * d % s == r]
-            first = -(-(p - r) // s)
-            count = (n - 1 + p - r) // s - first + 1
-            if not taps or count < 1:
-                continue
-            apart = d // math.gcd(d, s)
-            last = (taps[-1] * d - r) // s
-            begin = s * first + r - p
-            step = taps[1] - taps[0] if len(taps) > 1 else 1
-            stop = taps[0] - step
-            found.append(
-                (
-                    slice(begin, None, s),
-                    (m, count, len(taps), 1, last - first, apart),
-                    slice(taps[-1], None if stop < 0 else stop, -step),
-                )
-            )
-        per_dim.append(found)
-    made: list[tuple[Any, Windows, Any]] = []
-    for chosen in itertools.product(*per_dim):
-        places, numbers, taps = zip(*chosen, strict=True)
-        made.append(((..., *places), Windows(*zip(*numbers, strict=True)), (..., *taps)))
-    return made
 
 
 def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarray:
@@ -350,8 +190,12 @@ def weight_adjoint(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.
     shape = (outs, per_group, *w.kernel)
     if not math.prod(shape) or not x.size or not g.size:
         return zeros(shape, dtype)
-    total = _contract(x, g, w, groups)
     height, n = outs // groups, per_group * w.taps()
+    if choice.weight_adjoint(w, len(x), per_group, height, groups, kernels.tile.lanes(x.itemsize)):
+        weight = np.empty(shape, x.dtype)
+        panels.weight_adjoint(x, g, weight, w, groups)
+        return cast(weight, dtype)
+    total = _contract(x, g, w, groups)
     # Beside every line of outputs neighbours were multiplied by zero, and a NaN there has spread.
     if now() is not None:
         _, padded, row = total.shape
@@ -385,7 +229,7 @@ def _contract(x: np.ndarray, g: np.ndarray, w: Windows, groups: int) -> np.ndarr
         b = min(a + step, images)
         dealt = _dealt(x[a:b], p)
         size = (b - a) * vectors * lanes
-        lined = _scratch.take("lines", groups * padded * size, g.dtype)
+        lined = scratch.take("lines", groups * padded * size, g.dtype)
         args = (g[a:b], lined, b - a, height, padded, slices, count, width, runs.pitch, runs.room, g.shape[1])
         launch(conv.line_up, args, groups * padded, lined.size)
         lines = p.lines(lanes, b - a, each)

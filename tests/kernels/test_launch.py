@@ -58,6 +58,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., tg.Tensor], list[tuple[int, ...]]]] = {
     "indexing": (lambda a: a[tg.arange(2_000) % 300], [(300, 401)]),
     "matmul": (lambda a, b: a @ b, [(150, 200), (200, 300)]),
     "convolution": (lambda x, w: tg.nn.functional.conv2d(x, w, padding=1), [(2, 3, 40, 40), (8, 3, 3, 3)]),
+    "convolution over panels": (
+        lambda x, w: tg.nn.functional.conv2d(x, w, stride=2, padding=1),
+        [(20, 32, 9, 9), (72, 32, 3, 3)],
+    ),
     "pooling": (lambda x: tg.nn.functional.max_pool2d(x, 2), [(4, 8, 50, 50)]),
     "batch norm": (lambda x: tg.nn.functional.batch_norm(x, None, None, training=True), [(8, 16, 40, 40)]),
     "layer norm": (lambda x: tg.nn.functional.layer_norm(x, (401,)), [(300, 401)]),

@@ -135,6 +135,7 @@ PROGRAM = """
     for stride, groups in ((1, 1), (2, 1), (1, 2)):
         work(lambda a, w, b: F.conv2d(a, w, b, stride=stride, padding=1, groups=groups), x(3, 4, 12, 9), x(6, 4 // groups, 3, 3), x(6))
     work(lambda a, w: F.conv2d(a, w, padding=1), x(3, 4, 7, 7), x(64, 4, 3, 3))
+    work(lambda a, w, b: F.conv2d(a, w, b, padding=1), x(20, 32, 7, 7), x(72, 32, 3, 3), x(72))  # over panels
     for outs in (1, 2, 3, 9):
         work(lambda a, w: F.conv1d(a, w), x(3, 4, 50), x(outs, 4, 3))
     work(lambda a, w: F.conv_transpose2d(a, w, stride=2), x(3, 4, 6, 5), x(4, 6, 3, 3))

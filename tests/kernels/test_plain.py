@@ -49,6 +49,7 @@ PROGRAM = """
     record("matmul", lambda x, y: x @ y, draw(3, 4), draw(4, 2))
     record("linear", F.linear, draw(3, 4), draw(2, 4), draw(2))
     record("conv", lambda x, w: F.conv2d(x, w, padding=1), draw(1, 2, 5, 5), draw(3, 2, 3, 3))
+    record("conv over panels", lambda x, w: F.conv2d(x, w, padding=1), draw(8, 8, 5, 5), draw(8, 8, 3, 3))
     record("max_pool", lambda x: F.max_pool2d(x, 2), draw(1, 2, 4, 4))
     record("layer_norm", lambda x: F.layer_norm(x, (4,)), draw(3, 4))
     record("where", lambda x, y: tg.where(x > y, x, y * 2), draw(3, 4), draw(3, 4))

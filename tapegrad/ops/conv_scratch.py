@@ -1,0 +1,27 @@
+"""Working memory of convolutions, kept per thread: fresh pages cost more than the arithmetic."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from .. import buffers
+from ..kernels.recording import now
+
+
+class _Scratch(threading.local):
+    def __init__(self) -> None:
+        self.buffers: dict[tuple[str, str], np.ndarray] = {}
+
+    def take(self, use: str, size: int, dtype: np.dtype) -> np.ndarray:
+        """Some elements for one use, until the next one of that name."""
+        if now() is not None:  # a recorded step has memory of its own
+            return np.empty(size, dtype)
+        have = self.buffers.get((use, dtype.char))
+        if have is None or have.size < size:
+            have = self.buffers[use, dtype.char] = buffers.aligned(size, dtype)
+        return have[:size]
+
+
+scratch = _Scratch()
