@@ -21,6 +21,14 @@ LINE = 15.0
 PAD = 9.0
 MARGIN = 14.0
 SMALL = 0.85  # of labels and legend
+ROUND = (
+    "leaf",
+    "parameter",
+    "const",
+    "argument",
+    "state",
+    "result",
+)  # what is there before or after, and does nothing
 
 STYLE = """\
 .tg{--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#8b949e;--op:#eef2f7;--opline:#7d8ea3;--leaf:#dff3e3;--leafline:#2f8f46;
@@ -37,6 +45,9 @@ STYLE = """\
 .tg .group rect{fill:var(--op);stroke:var(--opline);stroke-width:2.4}
 .tg .leaf rect{fill:var(--leaf);stroke:var(--leafline)}.tg .parameter rect{fill:var(--par);stroke:var(--parline)}
 .tg .const rect{fill:var(--const);stroke:var(--line);stroke-dasharray:4 3}
+.tg .argument rect{fill:var(--leaf);stroke:var(--leafline)}.tg .state rect{fill:var(--const);stroke:var(--line)}
+.tg .result rect{fill:var(--out);stroke:var(--outline)}.tg .fused rect{fill:var(--op);stroke:var(--parline);stroke-width:2.4}
+.tg .host rect{fill:var(--keep);stroke:var(--keepline);stroke-width:2}
 .tg .output rect{fill:var(--out);stroke:var(--outline);stroke-width:2.4}
 .tg .retained rect{fill:var(--keep);stroke:var(--keepline);stroke-width:2}
 .tg .truncated rect{fill:var(--gone);stroke:var(--goneline);stroke-dasharray:5 3}.tg .truncated text{fill:var(--goneink)}
@@ -73,8 +84,13 @@ def draw(entries: Sequence[Entry], names: Names, root: Any, fold: int, gradients
     """The picture of a listing."""
     norms = norms_of(entries, root) if gradients is True else gradients or None
     graph = graph_of(entries, names, root, fold, norms)
+    return drawn(graph, caption(entries, graph))
+
+
+def drawn(graph: Graph, caption: str) -> Drawing:
+    """The picture of a graph, with a line of text above it."""
     places = arrange(graph)
-    return Drawing(Picture(graph, places, caption(entries, graph)).text(), graph, places)
+    return Drawing(Picture(graph, places, caption).text(), graph, places)
 
 
 def caption(entries: Sequence[Entry], graph: Graph) -> str:
@@ -162,8 +178,13 @@ class Picture:
             (name, text)
             for name, text, there in (
                 ("leaf", "leaf", "leaf" in kinds),
+                ("argument", "argument", "argument" in kinds),
                 ("parameter", "parameter", "parameter" in kinds),
+                ("state", "state", "state" in kinds),
                 ("const", "constant", "const" in kinds),
+                ("fused", "fused loop", "fused" in kinds),
+                ("host", "call of Python", "host" in kinds),
+                ("result", "result", "result" in kinds),
                 ("output", "asked for", any(b.output for b in self.graph.boxes)),
                 ("retained", "retained", "retained" in states),
                 ("truncated", "released", "truncated" in states),
@@ -187,7 +208,7 @@ def _box(number: int, box: Box, place: Placed) -> str:
         classes.append("output")
     if box.kind in ("op", "group") and box.state != "live":
         classes.append(box.state)
-    round_ = place.height / 2 if box.kind in ("leaf", "parameter", "const") else 5
+    round_ = place.height / 2 if box.kind in ROUND else 5
     y = place.y + PAD / 2 + 11
     parts = [
         (
@@ -236,14 +257,15 @@ def _arrow(
             f'<rect class="paper" x="{label.x:.1f}" y="{label.y:.1f}" width="{label.width:.1f}" height="{label.height:.1f}"/>'
             f'<text class="label" text-anchor="middle" x="{label.middle:.1f}" y="{label.y + 11:.1f}">{escape(label_text(arrow))}</text>'
         )
-    return f'<g class="{" ".join(classes)}" id="a{number}"><path d="{path}"/>{tip}{text}</g>'
+    about = f"<title>{escape(arrow.tip)}</title>" if arrow.tip else ""
+    return f'<g class="{" ".join(classes)}" id="a{number}">{about}<path d="{path}"/>{tip}{text}</g>'
 
 
-def dot(entries: Sequence[Entry], names: Names, root: Any, fold: int) -> str:
-    """The graph for Graphviz."""
-    graph = graph_of(entries, names, root, fold)
+def dot(graph: Graph) -> str:
+    """A graph for Graphviz."""
     colours = {
         "leaf": "#dff3e3", "parameter": "#dbeafe", "const": "#ffffff", "op": "#eef2f7", "group": "#eef2f7", "cut": "#ececec", "outside": "#ececec",
+        "argument": "#dff3e3", "state": "#ffffff", "result": "#f3e8ff", "fused": "#dde7f5", "host": "#ffedd1",
     }  # fmt: skip
     lines = [
         "digraph tape {",
@@ -257,9 +279,11 @@ def dot(entries: Sequence[Entry], names: Names, root: Any, fold: int) -> str:
         lines.append(f'  n{number} [label="{text}", fillcolor="{colours[box.kind]}"{style}{border}];')
     for arrow in graph.arrows:
         style = ' [style=dashed, color="#d1242f", label="cut"]' if arrow.cut else ""
+        if arrow.tip:
+            style = f' [tooltip="{_quoted(arrow.tip)}"]'
         lines.append(f"  n{arrow.tail} -> n{arrow.head}{style};")
     return "\n".join([*lines, "}"])
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

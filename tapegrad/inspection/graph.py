@@ -20,7 +20,9 @@ NEAR = 3  # layers; a leaf that is used farther away is drawn there again
 class Box:
     """A thing that is drawn as a box of text."""
 
-    kind: str  # "op", "group", "leaf", "parameter", "const"; of an entry outside the listing "outside" or, behind a cut, "cut"
+    # "op", "group", "leaf", "parameter", "const"; of an entry outside the listing "outside" or, behind a cut, "cut". In
+    # programs also "fused", "host", "argument", "state" and "result".
+    kind: str
     title: str
     lines: list[str]
     tip: str
@@ -41,6 +43,7 @@ class Arrow:
     cut: bool = False
     back: bool = False
     uses: list[tuple[int, int]] = field(default_factory=list)  # (position, input) of the uses it stands for
+    tip: str = ""
 
 
 @dataclass

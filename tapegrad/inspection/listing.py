@@ -18,6 +18,7 @@ from typing import Any, overload
 from .. import tape
 from ..tape import Entry, Value
 from . import drawing, pages, player, sketch
+from .graph import graph_of
 from .names import Names, visible
 from .rows import STATES, Row, row, saved_bytes, sites, static_text, table
 from .rows import state as state_of
@@ -130,7 +131,7 @@ class Tape(Sequence[Entry]):
 
     def __repr__(self) -> str:
         lines = table(self._cells(MOST_ROWS))
-        return "\n".join([*_with_gap(lines, len(self._entries)), self._totals()])
+        return "\n".join([*with_gap(lines, len(self._entries)), self._totals()])
 
     def _cells(self, most: int) -> list[tuple[str, ...]]:
         """Head and rows of the table; columns in which nothing is said are left out, and rows in the middle of many."""
@@ -191,7 +192,7 @@ class Tape(Sequence[Entry]):
 
     def to_dot(self, *, fold: int = 300) -> str:
         """The graph in the language of Graphviz."""
-        return drawing.dot(self._entries, self._names, self._root, fold)
+        return drawing.dot(graph_of(self._entries, self._names, self._root, fold))
 
     def sketch(self) -> sketch.Sketch:
         """The graph drawn with characters, for a terminal: newest entry first."""
@@ -208,7 +209,7 @@ class Tape(Sequence[Entry]):
         return made
 
 
-def _with_gap(lines: list[str], count: int) -> list[str]:
+def with_gap(lines: list[str], count: int) -> list[str]:
     """The lines of a table, with a word in the middle about the rows that were left out."""
     left_out = count - len(lines) + 1
     middle = len(lines) // 2 + 1

@@ -17,11 +17,12 @@ from ..modes import modes
 from ..tape import LEAF, Value
 from . import export
 from .entry import OTHER
+from .listing import NativeTape, tape_of
 from .outer import Outer
 from .passes import PASSES
 from .record import Recorder
 from .replay import Recording
-from .report import NativeTape, sources_of, text
+from .report import Report, report, sources_of
 from .trees import SLOT, flatten
 
 REMEMBERED = 64  # signatures per function; the one that was not used for longest is forgotten
@@ -42,6 +43,7 @@ class Compiled:
         self.fallbacks: dict[Any, str] = {}  # signature -> why it runs eagerly
         self._closure = _closure(function)
         self._enter: Any = None  # the short way into the program that was used last
+        self._last: Any = None  # the signature and recording that were used last
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         enter = self._enter
@@ -74,7 +76,7 @@ class Compiled:
                         result = OTHER if r.enter is None else r.enter(args)
                         if result is OTHER:
                             result = r.run(tensors, self.without)
-                        self._enter = r.enter
+                        self._enter, self._last = r.enter, (key, r)
                         return result
                     except StaleError:
                         found.remove(r)
@@ -94,43 +96,46 @@ class Compiled:
 
     # -- looking inside -------------------------------------------------------------------------------
 
-    def _programs(self) -> list[Recording]:
-        return [r for found in self.recordings.values() for r in found]
+    def _used(self, what: str) -> tuple[Any, Recording]:
+        """Signature and recording that were used last, with a program."""
+        if self._last is None:
+            raise RuntimeError(
+                f"{self.name} has not been called yet, or runs eagerly: there is nothing to {what}"
+            )
+        key, r = self._last
+        if r.program is None:
+            r.lower(self.without)
+        return key, r
 
     @property
     def tape(self) -> NativeTape:
-        """The steps of the program that was used last; prints as a table."""
-        for r in reversed(self._programs()):
-            if r.program is None:
-                r.lower(self.without)
-            assert r.program is not None
-            return NativeTape(r.program)
-        raise RuntimeError(f"{self.name} has not been called yet: there is nothing to look at")
+        """The steps of the program that was used last: prints as a table, ``draw()`` is a picture."""
+        key, r = self._used("look at")
+        return tape_of(self.function, key, r)
 
     @property
     def kernels(self) -> dict[str, str]:
         """The source text of every kernel of the program that was used last, by its label."""
-        return sources_of(self.tape.program)
+        _, r = self._used("look at")
+        programs = [r.program, r.outer.program]
+        return {label: text for p in programs if p is not None for label, text in sources_of(p).items()}
 
-    def report(self, profile: bool = False) -> str:
-        """What was made: steps after each pass, memory, kernels; with ``profile`` the time of each step."""
-        return text(self.name, self._programs(), self.fallbacks, profile)
+    def report(self, profile: bool = False, sources: bool = False) -> Report:
+        """What was made: steps after each pass, memory, kernels; also shown by Jupyter, with the kernels' sources.
+
+        ``profile`` measures each step, on one thread and over random arguments, without changing a parameter or other state.
+        ``sources`` puts the kernels' sources into the text.
+        """
+        return report(self, profile, sources)
 
     def save(self, path: Any) -> None:
         """Write the program that was used last to a file, for :func:`load_compiled`: arguments in, results out, and no
         Python, random numbers or training in between (RecordingError otherwise)."""
-        for (structure, form, *_), found in reversed(self.recordings.items()):
-            for r in found:
-                if r.program is None:
-                    r.lower(self.without)
-                given = (
-                    structure
-                    if structure is not None
-                    else (tuple, (tuple, *[SLOT] * (len(form) // 2)), (dict, ()))
-                )
-                export.save(r, path, given)
-                return
-        raise RuntimeError(f"{self.name} has not been called yet: there is nothing to save")
+        (structure, form, *_), r = self._used("save")
+        given = (
+            structure if structure is not None else (tuple, (tuple, *[SLOT] * (len(form) // 2)), (dict, ()))
+        )
+        export.save(r, path, given)
 
     def _record(self, key: Any, tensors: list[Value], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function eagerly, and note what it does."""
@@ -155,6 +160,7 @@ class Compiled:
         kept = self.recordings.setdefault(key, [])
         kept[:] = [r for r in kept if r.epoch == recording.epoch[0]][1 - ALTERNATIVES :]
         kept.insert(0, made)
+        self._last = key, made
         self.recordings.move_to_end(key)
         while len(self.recordings) > REMEMBERED:
             self.recordings.popitem(last=False)

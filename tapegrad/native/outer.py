@@ -73,13 +73,14 @@ class Outer:
         self.truncated = False  # whether the function has used up the graph itself
         self.outdated = ""  # why it cannot be used any more otherwise: what the error will say
         self.steps: list[Step] = []
-        self._cotangents: list[Ref] = []
-        self._grads: list[Ref | None] = []
+        self.cotangents: list[Ref] = []
+        self.grads: list[Ref | None] = []
         self.edges: list[tuple[str, Any]] = []  # ("argument", number) or ("leaf", Value)
         self.kept: list[Memory] = []
         self.meta = tuple((values[j]._array.shape, values[j]._array.dtype) for j in self.outputs)
         self.where = tape.site()
         self.arguments: list[Memory] = []
+        self.program: Program | None = None
         if not self.outputs:
             return
         inside = [e for e in tape.reachable([values[j]._node for j in self.outputs]) if e.position >= start]
@@ -111,10 +112,9 @@ class Outer:
         for how, what in self.edges:
             edge, index = (tensors[what]._edge(), tensors[what]._index) if how == "argument" else (what, 0)
             grads.append(wanted[edge][index] if type(edge) is Entry else found.get(edge))
-        self._cotangents = [recorder.ref(a) for a in cotangents]
-        self._grads = [None if g is None else recorder.ref(np.asarray(g)) for g in grads]
+        self.cotangents = [recorder.ref(a) for a in cotangents]
+        self.grads = [None if g is None else recorder.ref(np.asarray(g)) for g in grads]
         self._written = {r.memory.index for step in forward for r in step.writes()}
-        self.program: Program | None = None
 
     def _boundary(
         self, inside: list[Entry], tensors: Sequence[Value], start: int
@@ -145,7 +145,7 @@ class Outer:
 
     def refs(self) -> list[Ref]:
         """References besides those of the steps."""
-        return [*self._cotangents, *[g for g in self._grads if g is not None]]
+        return [*self.cotangents, *[g for g in self.grads if g is not None]]
 
     # -- memory ---------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Outer:
         if not self.outputs or self.truncated:
             return
         read = {r.memory.index: r for step in self.steps for r in (*step.reads(), *step.writes())}
-        for ref in (*read.values(), *[g for g in self._grads if g is not None]):
+        for ref in (*read.values(), *[g for g in self.grads if g is not None]):
             memory = ref.memory
             if memory.index in self._written and memory.kind in (TEMPORARY, RESULT):
                 result(ref)
@@ -165,11 +165,11 @@ class Outer:
     def lower(self, memories: Sequence[Memory], without: frozenset[str]) -> None:
         """Make the backward program: its memories are others than those of the forward program."""
         clones: dict[int, Memory] = {}
-        bound = [r.memory for r in self._cotangents] + self.kept + self.arguments
+        bound = [r.memory for r in self.cotangents] + self.kept + self.arguments
         for number, memory in enumerate(bound):
             clones[memory.index] = _clone(memory, ARGUMENT, number)
         self._results: list[Memory] = []
-        for ref in self._grads:
+        for ref in self.grads:
             if ref is not None and ref.memory.index not in clones and ref.memory.kind != STATE:
                 clones[ref.memory.index] = _clone(ref.memory, RESULT, len(self._results))
                 self._results.append(clones[ref.memory.index])
@@ -181,7 +181,7 @@ class Outer:
             return ref.elsewhere(memory, ref.first)
 
         steps: list[Step] = [step.replaced(place) for step in self.steps]
-        self._grads = [None if r is None else place(r) for r in self._grads]
+        self.grads = [None if r is None else place(r) for r in self.grads]
         steps, self.counts = optimised(steps, without)
         every = [clones.get(m.index, m) for m in memories]
         self.program = Program(steps, every, len(bound), self._results)
@@ -227,7 +227,7 @@ class Outer:
             for generator, offset in entry.params["starts"]:
                 stack.enter_context(_rewound(generator, offset))
             program.run(bound)
-        return [None if ref is None else program.view(ref, None, bound) for ref in self._grads]
+        return [None if ref is None else program.view(ref, None, bound) for ref in self.grads]
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ class Recorder:
             memory = self._ordered[at - 1]
             if address < memory.address + memory.size:
                 return Ref(array, memory, address - memory.address)
-        base = _root(array)
+        base = root_of(array)
         memory = self._by_root.get(id(base)) or self._memory(base)
         return Ref(array, memory, address - memory.address)
 
@@ -414,7 +414,7 @@ def _put_together(x: Any, arrays: Any) -> Any:
     return x
 
 
-def _root(array: np.ndarray) -> np.ndarray:
+def root_of(array: np.ndarray) -> np.ndarray:
     """The array that owns the memory, or the outermost one over memory of somebody else."""
     while True:
         base: Any = array.base
