@@ -33,8 +33,21 @@ def gan(folder: pathlib.Path) -> None:
     tg.live_tape().filter(where=kept.__contains__).draw().save(folder / "gan.svg")
 
 
+def program(folder: pathlib.Path) -> None:
+    """A compiled function: the loop that several operations became, and the sum behind it."""
+
+    @tg.compile
+    def score(a: tg.Tensor, b: tg.Tensor) -> tg.Tensor:
+        spread = (a - b) / 2
+        return (spread.tanh() * spread.sigmoid() + 1).sum()
+
+    score(tg.linspace(-1, 1, 6), tg.linspace(0, 2, 6))
+    score.tape.draw().save(folder / "program.svg")
+
+
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "images"
     target.mkdir(exist_ok=True)
     small(target)
     gan(target)
+    program(target)

@@ -200,7 +200,11 @@ def _source_box(ref: Ref, sort: str, labels: Labels, at: int) -> Box:
 def _result_box(ref: Ref, labels: Labels, order: int) -> Box:
     name, text = labels.name(ref.memory), kind(ref.memory.root.shape, ref.memory.root.dtype)
     return Box(
-        "result", clipped(name, 44), [text], f"result {name}\n{text}, {ref.memory.size:,} bytes", order
+        "result",
+        clipped(name, 44),
+        [text],
+        f"{name}, made by each run\n{text}, {ref.memory.size:,} bytes",
+        order,
     )
 
 

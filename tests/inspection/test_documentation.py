@@ -21,7 +21,7 @@ def test_pictures_are_up_to_date(tmp_path: pathlib.Path) -> None:
     program = [sys.executable, str(DOCS / "pictures.py"), str(tmp_path)]
     subprocess.run(program, env=ENVIRONMENT, check=True)
     made = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-    assert made == ["gan.svg", "player.html", "tape.svg"]
+    assert made == ["gan.svg", "player.html", "program.svg", "tape.svg"]
     for name in made:
         assert (tmp_path / name).read_text() == (DOCS / "images" / name).read_text(), (
             f"run docs/pictures.py: {name}"
