@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import buffers
+from .. import buffers, config
 from .recording import active, now
+
+# Bytes: less is copied before a second thread is awake.
+_MUCH = 1 << 21
 
 
 def copy(to: np.ndarray, source: Any) -> None:
@@ -19,12 +22,33 @@ def copy(to: np.ndarray, source: Any) -> None:
     if active and (recorder := now()) is not None:
         recorder.copy(to, source)
     if source.dtype == to.dtype if type(source) is np.ndarray else type(source) is int and not source:
-        to[...] = source  # nothing is converted, so nothing can warn
+        if to.nbytes < _MUCH or active or not _copied_by_loop(to, source):
+            to[...] = source  # nothing is converted, so nothing can warn
         return
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # Out-of-range and NaN to integer is undefined in C; all libraries take what the CPU gives.
         warnings.simplefilter("ignore", RuntimeWarning)
         np.copyto(to, source, casting="unsafe")
+
+
+def _copied_by_loop(to: np.ndarray, source: Any) -> bool:
+    """Copy much memory with a loop of our own, which works on several threads and is quick with rows that are repeated."""
+    if not (
+        type(source) is np.ndarray
+        and source.ndim <= to.ndim
+        and to.dtype.char in "fdl"
+        and to.flags.c_contiguous
+        and (config.threads > 1 or not source.flags.c_contiguous or source.size < to.size)
+        and not np.may_share_memory(to, source)
+    ):
+        return False
+    wide = np.broadcast_to(source, to.shape)
+    if wide.strides[-1] not in (0, wide.itemsize):
+        return False
+    from .loop import COPY  # numba loads here
+
+    COPY.run(to.dtype.char, [wide], [to])
+    return True
 
 
 def contiguous(x: np.ndarray, dtype: Any = None) -> np.ndarray:
