@@ -14,7 +14,7 @@ import numpy as np
 
 from . import index, launch
 from .jit import FLAGS, Kernel, from_text
-from .reduction import BLOCK, CHUNK, WIDTH
+from .reduction import BLOCK, CHUNK, TILE
 from .scalar_bits import maximum, minimum
 
 _FAST = {"fastmath": {"contract", "nsz"}}  # which zero is the larger one is left open
@@ -24,7 +24,7 @@ _ROWS = """
 @block
 def best_of(x, first, last):
     total = x[first]
-    for i in range(first + 1, last):
+    for i in range(first, last):  # again the first, which keeps vectors inside of cache lines
         total = {pair}
     return total
 
@@ -103,7 +103,7 @@ def find(
         return
     kernel = _kernel(which, x.dtype.kind == "f", inner == 1)
     if inner > 1:
-        width = min(inner, WIDTH)
+        width = min(inner, TILE)
         launch.start(kernel, (x, values, places, n, inner, width), outer * -(-inner // width), x.size)
         return
     chunk = n if n <= 2 * CHUNK else CHUNK

@@ -29,13 +29,14 @@ import numpy as np
 from . import launch
 from .arrays import contiguous, copy
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
-from .jit import FLAGS, Kernel, from_text, kernel
+from .jit import FLAGS, Kernel, device, from_text
 from .loop import device_functions
 from .scalar_bits import maximum, minimum
 
 BLOCK = 1024  # of a row, summed with reordering allowed: 16 terms per lane where there are 64 lanes
 CHUNK = 65_536  # elements that are one unit of work for one thread
-WIDTH = 512  # columns that are summed side by side, so that their sums stay in the first cache
+WIDTH = 1024  # columns that are summed side by side, so that their sums stay in the first cache
+TILE = 512  # columns of a unit of work that takes all rows
 UNROLL = 8  # rows that are combined before they meet the sums
 _COLUMN_SIZES = "n, inner, step, chunk, width, start, stop"
 _NARROW = 32  # with up to this many columns, neighbouring rows are laid side by side
@@ -55,56 +56,72 @@ _BLOCKS = {
 }
 
 
-# Partial results along the middle of (outer, count, inner), combined in order; the range counts outer.
+@device
+def _sum(a, b):
+    return a + b
 
 
-@kernel
-def add_parts(parts, out, count, inner, start, stop):
-    """out[o, j] = sum over k of parts[o, k, j]"""
-    for o in range(start, stop):
-        for j in range(inner):
-            total = parts[o * count * inner + j]
-            for k in range(1, count):
-                total += parts[(o * count + k) * inner + j]
-            out[o * inner + j] = total
+@device
+def _product(a, b):
+    return a * b
 
 
-@kernel
-def multiply_parts(parts, out, count, inner, start, stop):
-    """out[o, j] = product over k of parts[o, k, j]"""
-    for o in range(start, stop):
-        for j in range(inner):
-            total = parts[o * count * inner + j]
-            for k in range(1, count):
-                total *= parts[(o * count + k) * inner + j]
-            out[o * inner + j] = total
+@device
+def _larger(a, b):
+    return a if a >= b or a != a else b  # NaN if there is one
 
 
-@kernel
-def largest_parts(parts, out, count, inner, start, stop):
-    """out[o, j] = the largest parts[o, k, j], NaN if there is one"""
-    for o in range(start, stop):
-        for j in range(inner):
-            top = parts[o * count * inner + j]
-            for k in range(1, count):
-                part = parts[(o * count + k) * inner + j]
-                top = top if top >= part or top != top else part
-            out[o * inner + j] = top
+@device
+def _smaller(a, b):
+    return a if a <= b or a != a else b
 
 
-@kernel
-def smallest_parts(parts, out, count, inner, start, stop):
-    """out[o, j] = the smallest parts[o, k, j], NaN if there is one"""
-    for o in range(start, stop):
-        for j in range(inner):
-            low = parts[o * count * inner + j]
-            for k in range(1, count):
-                part = parts[(o * count + k) * inner + j]
-                low = low if low <= part or low != low else part
-            out[o * inner + j] = low
+def _parts_kernel(name, combine):
+    def parts_kernel(parts, totals, out, count, inner, width, start, stop):
+        """out[o, j] = parts[o, 0, j], parts[o, 1, j], ... combined in this order
+
+        ``totals`` is like ``out``, of the type of the parts. The range counts tiles of ``width`` columns.
+        """
+        tiles = (inner + width - 1) // width
+        for tile in range(start, stop):
+            o = tile // tiles
+            left = (tile - o * tiles) * width
+            m = min(width, inner - left)
+            at = o * count * inner + left
+            to = o * inner + left
+            if inner == 1:
+                total = parts[at]
+                for k in range(1, count):
+                    total = combine(total, parts[at + k])
+                out[to] = total
+                continue
+            for j in range(m):
+                totals[to + j] = parts[at + j]
+            for k in range(1, count):  # along the rows, as they lie in memory
+                row = at + k * inner
+                for j in range(m):
+                    totals[to + j] = combine(totals[to + j], parts[row + j])
+            for j in range(m):
+                out[to + j] = totals[to + j]
+
+    return Kernel(parts_kernel, f"reduction.{name}")
 
 
-FOLDS = {"add": add_parts, "mul": multiply_parts, "max": largest_parts, "min": smallest_parts}
+_FOLDS = {
+    "add": _parts_kernel("add_parts", _sum),
+    "mul": _parts_kernel("multiply_parts", _product),
+    "max": _parts_kernel("largest_parts", _larger),
+    "min": _parts_kernel("smallest_parts", _smaller),
+}
+
+
+def fold(combine: str, parts: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int]) -> None:
+    """Fill ``out`` (outer, inner) with the parts (outer, count, inner), all of them contiguous, combined in order."""
+    outer, count, inner = sizes
+    width = min(WIDTH, inner)
+    totals = out if out.dtype == parts.dtype else np.empty(out.size, parts.dtype)
+    tiles = outer * -(-inner // width)
+    launch.start(_FOLDS[combine], (parts, totals, out, count, inner, width), tiles, parts.size)
 
 
 class Reduction:
@@ -232,9 +249,10 @@ class Reduction:
         """Columns, by tiles side by side and chunks below each other; ``step`` elements per outer index."""
         outer, n, inner = sizes
         width = min(WIDTH, inner)
-        chunk = max(CHUNK // width, UNROLL)
+        chunk = max(2 * CHUNK // width, UNROLL)
         chunk = n if n <= 2 * chunk else chunk
         chunks = -(-n // chunk)
+        width = width if outer * chunks > 1 else min(TILE, inner)
         tiles = outer * chunks * -(-inner // width)
         parts = np.empty((outer, chunks, inner), self.wide(compute)) if self.folds or chunks > 1 else out
         to = out if chunks == 1 else parts
@@ -275,8 +293,7 @@ class Reduction:
     def _fold(self, parts: np.ndarray, out: np.ndarray) -> None:
         """Partial results along the second dimension, combined."""
         outer, count = parts.shape[:2]
-        inner = parts.size // (outer * count)
-        launch.start(FOLDS[self.combine], (parts, out, count, inner), outer, parts.size)
+        fold(self.combine, parts, out, (outer, count, parts.size // (outer * count)))
 
     # -- emitting -----------------------------------------------------------------------------
 
@@ -365,7 +382,8 @@ class Reduction:
     def _extremum_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
         body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
         lines = ["    i = first", *("    " + b for b in body), f"    total = {result}"]
-        lines += ["    for i in range(first + 1, last):", *("        " + b for b in body)]
+        # Again the first, or vectors would begin one element behind where cache lines do.
+        lines += ["    for i in range(first, last):", *("        " + b for b in body)]
         return [*lines, f"        total = {self._pair('total', result, compute)}"]
 
     def _columns_text(self, emitter: Emitter, head: list[str], compute: str, chars: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import launch
 from .jit import Kernel, from_text
-from .reduction import WIDTH
+from .reduction import TILE
 from .scalar_rare import log_add
 
 _ROWS = """
@@ -83,7 +83,7 @@ class Scan:
         if inner == 1:
             launch.start(self._kernel(True), (*arrays, out, n, int(reverse)), outer, out.size)
             return
-        width = min(inner, WIDTH)
+        width = min(inner, TILE)
         acc = np.empty(outer * inner)
         tiles = outer * -(-inner // width)
         launch.start(self._kernel(False), (*arrays, out, acc, n, inner, width, int(reverse)), tiles, out.size)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import config, kernels
-from ..kernels import launch_lazily as launch
 from ..kernels import recording
 from ..kernels.arrays import cast
 from ..kernels.recording import active
@@ -122,5 +121,5 @@ def folded(combine: str, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int,
     y, (outer, n, inner) = middle(x, dims)
     out = np.empty(shape, x.dtype)
     pair = (y.view(np.uint8), out.view(np.uint8)) if x.dtype.char == "?" else (y, out)
-    launch(kernels.reduction.FOLDS[combine], (*pair, n, inner), outer, y.size)
+    kernels.reduction.fold(combine, *pair, (outer, n, inner))
     return out
