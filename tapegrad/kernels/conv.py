@@ -210,8 +210,8 @@ def mend(x, g, total, geo, images, channels, per_group, height, padded, row, sta
 
 @numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
 def _line_sum(x, first, last):
-    total = x[first]
-    for i in range(first + 1, last):
+    total = type(x[first])(0)  # not x[first]: vectors would begin one element behind where cache lines do
+    for i in range(first, last):
         total += x[i]
     return total
 

@@ -30,8 +30,8 @@ def _sum(x, first, last):
     total = 0.0
     while first < last:
         end = min(first + BLOCK, last)
-        part = x[first]
-        for i in range(first + 1, end):
+        part = type(x[first])(0)  # not x[first]: vectors would begin one element behind where cache lines do
+        for i in range(first, end):
             part += x[i]
         total += np.float64(part)
         first = end

@@ -41,8 +41,8 @@ _TILE = 128  # columns whose moments are taken side by side
 
 @numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
 def _block_sum(x, first, last):
-    total = x[first]
-    for i in range(first + 1, last):
+    total = type(x[first])(0)  # not x[first]: vectors would begin one element behind where cache lines do
+    for i in range(first, last):
         total += x[i]
     return total
 

@@ -29,23 +29,25 @@ _largest = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "ns
 def _top(x, first, last):
     """The largest of x[first:last], NaN if there is one"""
     top = x[first]
-    for i in range(first + 1, last):
+    for i in range(
+        first, last
+    ):  # again the first, or vectors would begin one element behind where cache lines do
         top = maximum(top, x[i])
     return top
 
 
 @_summing
 def _sum_block(x, first, last):
-    total = x[first]
-    for i in range(first + 1, last):
+    total = type(x[first])(0)
+    for i in range(first, last):
         total += x[i]
     return total
 
 
 @_summing
 def _dot_block(x, y, first, last):
-    total = x[first] * y[first]
-    for i in range(first + 1, last):
+    total = type(x[first])(0)
+    for i in range(first, last):
         total += x[i] * y[i]
     return total
 
