@@ -8,7 +8,9 @@ sliver at hand; small ones are read where they lie.
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -233,6 +235,7 @@ class _Call(NamedTuple):
     shape: tuple[int, ...]
     plan: Plan | None  # None: more leading dimensions than a kernel goes through
     work: int
+    empty: Callable[[tuple[int, ...], Any], np.ndarray]  # what makes its result
 
 
 def _prepare(a: np.ndarray, b: np.ndarray, row: bool) -> _Call:
@@ -241,8 +244,9 @@ def _prepare(a: np.ndarray, b: np.ndarray, row: bool) -> _Call:
     shape = (*lead, m, n)
     stacks = _stacks(a, b, lead)
     if len(stacks) > 2:
-        return _Call(shape, None, 0)
+        return _Call(shape, None, 0, buffers.empty)
     item = a.itemsize
+    empty = np.empty if math.prod(shape) * item < buffers.LARGE else buffers.empty
     stacks = [(1, 0, 0, 0)] * (2 - len(stacks)) + stacks
     sizes, over_a, over_b, over_c = zip(*stacks, strict=True)
     made = plan(
@@ -250,7 +254,7 @@ def _prepare(a: np.ndarray, b: np.ndarray, row: bool) -> _Call:
         (a.strides[-2] // item, a.strides[-1] // item), (b.strides[-2] // item, b.strides[-1] // item),
         n, item, 0 if row else None, sizes, over_a, over_b, over_c,
     )  # fmt: skip
-    return _Call(shape, made, m * n * k * sizes[0] * sizes[1] // _PER_ELEMENT)
+    return _Call(shape, made, m * n * k * sizes[0] * sizes[1] // _PER_ELEMENT, empty)
 
 
 _calls: dict[tuple[Any, ...], _Call] = {}
@@ -267,8 +271,8 @@ def product(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.n
         if len(_calls) > 4096:
             _calls.clear()
         call = _calls[key] = _prepare(a, b, row is not None)
-    shape, found, work = call
-    out = buffers.empty(shape, dtype)
+    shape, found, work, empty = call
+    out = empty(shape, dtype)
     if found is None:
         lead = shape[:-2]
         a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))
@@ -276,7 +280,7 @@ def product(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.n
             copy(out[at], product(a[at], b[at], row))
         return out
     table, count, room = found
-    own = scratch(room, char) if not active else np.empty(room, dtype)
+    own = out if not room else scratch(room, char) if not active else np.empty(room, dtype)
     args = (a, b, out, out if row is None else row, own, table)
     if work >= config.grain or active:
         launch.start(gemm, args, count, work)

@@ -21,12 +21,13 @@ from .direct import direct_op
 
 BLAS = "fd"
 
-# Measured, in multiply-adds: our own kernel beats NumPy's BLAS on matrices from here on, and if the right factor
-# alone is transposed from the second one on, where they fill its tiles. In any case BLAS is left on one thread, so
+# Measured, in multiply-adds: our own kernel beats NumPy's BLAS on matrices from _OWN on, and if the right factor
+# alone is transposed from LITTLE on, where they fill its tiles. In any case BLAS is left on one thread, so
 # that a result does not depend on how many there are.
+LITTLE = 1 << 16
 _OWN = 1 << 20
-_OWN_TRANSPOSED = 1 << 18
 _OWN_STACK = 1 << 22  # all of a stack
+_OWN_STACK_TRANSPOSED = 1 << 18
 _OWN_ANYWAY = 1 << 26
 
 
@@ -36,17 +37,17 @@ def _own(m: int, n: int, k: int, a: np.ndarray, b: np.ndarray) -> bool:
     if m < 8 or n < 16:
         return work >= _OWN_ANYWAY and m > 1 and n > 1
     turned = b.strides[-1] != b.itemsize and a.strides[-1] == a.itemsize
-    return work >= (_OWN_TRANSPOSED if turned else _OWN)
+    return work >= (LITTLE if turned else _OWN)
 
 
-def _dot(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
+def multiplied(a: np.ndarray, b: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
     """a @ b, plus a row if one is given, for matrices and vectors of one dtype."""
     if active and now() is not None:
         return _recorded(a, b, row)
     char = a.dtype.char
     if char in BLAS:
         work = a.size * b.shape[-1] if b.ndim > 1 else a.size
-        if work < _OWN_TRANSPOSED:
+        if work < LITTLE:
             out = a.dot(b)
         elif a.ndim == 2 and b.ndim == 2 and _own(a.shape[0], b.shape[1], a.shape[1], a, b):
             return kernels.gemm.product(a, b, row)  # type: ignore[no-any-return]
@@ -114,7 +115,7 @@ def _stacked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     m, n, k = a.shape[-2], b.shape[-1], a.shape[-1]
     if m >= 8 and n >= 16:
         # The whole counts where threads can share it, or where NumPy's call per matrix costs as much as the product.
-        least = _OWN_STACK if b.strides[-1] == b.itemsize else _OWN_TRANSPOSED
+        least = _OWN_STACK if b.strides[-1] == b.itemsize else _OWN_STACK_TRANSPOSED
         if max(a.size * n, b.size * m) >= least or _own(m, n, k, a, b):
             return kernels.gemm.product(a, b)  # type: ignore[no-any-return]
     a, b = _readable(a), _readable(b)
@@ -138,7 +139,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
 )
 def mm_op(a: Any, b: Any, *, ta: Any, tb: Any) -> Any:
     """a @ b of two matrices, each transposed first if its flag says so."""
-    return _dot(a.T if ta else a, b.T if tb else b)
+    return multiplied(a.T if ta else a, b.T if tb else b)
 
 
 @direct_op(
@@ -166,8 +167,8 @@ def rows_op(x: Any, w: Any, *, tw: Any) -> Any:
     """x @ w for x of shape (..., k) and one matrix w (k, n), or (n, k) with the flag."""
     m = w.T if tw else w
     if x.ndim <= 2:
-        return _dot(x, m)
-    return _dot(_rows(x), m).reshape(*x.shape[:-1], m.shape[1])
+        return multiplied(x, m)
+    return multiplied(_rows(x), m).reshape(*x.shape[:-1], m.shape[1])
 
 
 @direct_op(
@@ -179,7 +180,7 @@ def rows_op(x: Any, w: Any, *, tw: Any) -> Any:
 )
 def gram_op(a: Any, b: Any) -> Any:
     """(k, n) from a (..., k) and b (..., n): the sum over all rows of their outer products."""
-    return _dot(_rows(a).T, _rows(b))
+    return multiplied(_rows(a).T, _rows(b))
 
 
 def _weight_rule(g: Any, input: Any, transposed: bool) -> Any:
@@ -200,11 +201,11 @@ def affine(input: Any, weight: Any, bias: Any, *, transposed: Any) -> Any:
     n = m.shape[1]
     x = input if input.ndim <= 2 else _rows(input)
     if bias.shape == (n,) and bias.flags.c_contiguous:
-        out = _dot(x, m, bias)
+        out = multiplied(x, m, bias)
     elif active:
-        out = _added(_dot(x, m), bias)
+        out = _added(multiplied(x, m), bias)
     else:
-        out = _dot(x, m)
+        out = multiplied(x, m)
         out += bias
     return out if input.ndim <= 2 else out.reshape(*input.shape[:-1], n)
 
@@ -244,7 +245,7 @@ def _add_row(out: np.ndarray, row: np.ndarray) -> None:
 )
 def mv_op(a: Any, x: Any, *, ta: Any) -> Any:
     """a @ x of a matrix and a vector, the matrix transposed first if the flag says so."""
-    return _dot(a.T if ta else a, x)
+    return multiplied(a.T if ta else a, x)
 
 
 @direct_op(
@@ -264,4 +265,4 @@ def outer_op(x: Any, y: Any) -> Any:
 @kernel_op(x=lambda g, y: g * y, y=lambda g, x: g * x, name="dot", native=True)
 def dot_op(x: Any, y: Any) -> Any:
     """The sum of the products of two vectors."""
-    return np.asarray(_dot(x, y))
+    return np.asarray(multiplied(x, y))

@@ -7,9 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from ..tape import Value
+from ..blas import ALONE
+from ..kernels.recording import active
+from ..modes import modes, paused
+from ..tape import LEAF, Value, record
 from .arithmetic import mul
-from .gemm import BLAS, affine, bmm_op, dot_op, mm_op, mv_op, outer_op, rows_op
+from .gemm import (
+    BLAS,
+    LITTLE,
+    affine,
+    bmm_op,
+    dot_op,
+    mm_op,
+    multiplied,
+    mv_op,
+    outer_op,
+    rows_op,
+)
 from .out import into
 from .shape import squeeze, unsqueeze
 
@@ -172,8 +186,9 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
 
     RuntimeError if inner sizes, dtypes or leading dimensions do not fit, or for a 0-d operand.
     """
-    require_tensors("matmul", input=input, other=other)
-    result = product(input, other)
+    if not isinstance(input, Value) or not isinstance(other, Value):
+        require_tensors("matmul", input=input, other=other)
+    result = _operator(input, other)
     return result if out is None else into(result, out, "matmul")
 
 
@@ -288,10 +303,52 @@ def check_expands(have: tuple[int, ...], want: tuple[int, ...], name: str) -> No
             )
 
 
+_PLAIN = {"ta": False, "tb": False}
+_new = object.__new__
+
+
 def _operator(self: Any, other: Any) -> Any:
-    if not isinstance(other, Value):
+    """self @ other: :func:`product`, written out for matrices, since a call costs as much as a small product."""
+    if type(other) is not type(self) and not isinstance(other, Value):
         return NotImplemented
-    return product(self, other)
+    x, y = self._array, other._array
+    dtype = x.dtype
+    char = self._char or dtype.char
+    if x.ndim != 2 or y.ndim != 2 or dtype is not y.dtype or char not in BLAS or active:
+        return product(self, other)
+    k, n = y.shape
+    if x.shape[1] != k:
+        check_inner(x.shape, (k, n))
+    little = ALONE if other._char or not self._char else LITTLE - 1
+    made = x.dot(y) if x.size * n <= little else multiplied(x, y)
+    result = _new(self._result)
+    result._array = made
+    result._char = char
+    result._extra = None
+    result._grad = None
+    result._index = 0
+    result._version = [0, None]
+    result._view = None
+    node = self._node if self._view is None else self._source()
+    other_node = other._node if other._view is None else other._source()
+    if (node is None and other_node is None) or (paused and not modes.grad):
+        result._node = None
+        return result
+    if node is LEAF:
+        node = self
+    if other_node is LEAF:
+        other_node = other
+    # Each gradient takes the other factor.
+    saved = (x if other_node is not None else None, y if node is not None else None)
+    version, other_version = self._version, other._version
+    stamps = (
+        *((version, version[0]) if other_node is not None else (None, 0)),
+        *((other_version, other_version[0]) if node is not None else (None, 0)),
+    )
+    meta = ((made.shape, dtype),)
+    edges, indices = (node, other_node), (self._index, other._index)
+    result._node = record(mm_op, edges, indices, saved, stamps, _PLAIN, meta)
+    return result
 
 
 def _reflected(self: Any, other: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 import tapegrad as tg
 import tapegrad.nn.functional as F
 from tapegrad.autograd import gradgradcheck
+from tapegrad.ops.gemm import mm_op
 
 RANDOM = np.random.default_rng(0)
 PAIRS = [
@@ -140,6 +141,56 @@ def test_beta_zero_leaves_the_input_out() -> None:
     assert not made.isnan().any()
     made.sum().backward()
     assert nan.grad.abs().sum().item() == 0
+
+
+@pytest.mark.parametrize("n", [3, 45, 64, 70])
+@pytest.mark.parametrize("layouts", list(itertools.product([False, True], repeat=2)))
+@pytest.mark.parametrize("needs", [(True, False), (False, True), (True, True), (False, False)])
+def test_the_operator_does_what_the_operation_does(
+    n: int, layouts: tuple[bool, bool], needs: tuple[bool, bool]
+) -> None:
+    a, b = (tg.tensor(turned(normal(n, n)) if t else normal(n, n)) for t in layouts)
+    a, b = (x.detach().requires_grad_(need) for x, need in zip((a, b), needs, strict=True))
+    made, expected = a @ b, mm_op(a, b, ta=False, tb=False)
+    assert made.numpy(force=True).tobytes() == expected.numpy(force=True).tobytes()
+    assert type(made) is type(expected)
+    assert made.requires_grad == any(needs)
+    if not any(needs):
+        assert made.grad_fn is None
+        return
+    entry, other = made.grad_fn, expected.grad_fn
+    for name in ("op", "indices", "params", "shape", "dtype", "several", "code"):
+        assert getattr(entry, name) == getattr(other, name)
+    for name in ("edges", "saved", "stamps"):
+        found, wanted = getattr(entry, name), getattr(other, name)
+        assert len(found) == len(wanted)
+        assert all(x is y for x, y in zip(found, wanted, strict=True))
+
+
+def test_the_operator_keeps_to_modes_hooks_and_versions() -> None:
+    a, b = tg.tensor(normal(3, 3), requires_grad=True), tg.tensor(normal(3, 3))
+    with tg.no_grad():
+        assert (a @ b).grad_fn is None
+    packed: list[Any] = []
+
+    def pack(x: Any) -> Any:
+        packed.append(x)
+        return x
+
+    with tg.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        c = a @ b
+    assert [x.tolist() for x in packed] == [b.tolist()]
+    row = (a * 2)[0:1]  # a view of something recorded
+    ((row @ b).sum() + c.sum()).backward()
+    np.testing.assert_allclose(a.grad[1].numpy(), b.sum(1).numpy())
+    np.testing.assert_allclose(a.grad[0].numpy(), 3 * b.sum(1).numpy())
+    c = a @ b
+    b.add_(1)
+    with pytest.raises(RuntimeError, match="in place|inplace|in-place"):
+        c.sum().backward()
+    assert type(tg.nn.Parameter(tg.tensor(normal(2, 2))) @ tg.tensor(normal(2, 2))) is tg.Tensor
+    with pytest.raises(TypeError):
+        a @ 2.0
 
 
 def test_second_order_of_a_matrix_product() -> None:
