@@ -125,6 +125,7 @@ class Op:
         self.residuals = residuals or {}
         known = {*inputs, *outputs, *self.residuals, *(f"{i}_shape" for i in inputs)}
         self.slots = tuple(self._slot_order(known))
+        self._at = {name: j for j, name in enumerate(self.slots)}
         self._check_names({*known, *params, "g", "gs", "needs"})
         self._saves: dict[tuple[bool, ...], frozenset[str]] = {}
         self._plans: dict[tuple[bool, ...], tuple[tuple[str, Any], ...]] = {}
@@ -209,7 +210,7 @@ class Op:
         """Cotangents of the inputs, by running the rules over values."""
         values = self._rule_values(entry, grads, needs, algebra)
         if "all" in self.rules:
-            results = self.rules["all"].fn(**{n: values(n) for n in self.rules["all"].names})
+            results = self._run(self.rules["all"], values)
         else:
             results = [
                 self._run(self.rules[target], values) if need and target in self.rules else None
@@ -238,6 +239,11 @@ class Op:
     ) -> Any:
         if name == "g":
             return algebra.wrap(grads[0])
+        at = self._at.get(name)
+        if at is not None and not algebra.recorded:
+            item = entry.saved[at]
+            if type(item) is np.ndarray:
+                return self.wrap_saved(item)
         if name == "gs":
             return tuple(self._materialized(entry, j, g, algebra) for j, g in enumerate(grads))
         if name == "needs":
@@ -247,7 +253,7 @@ class Op:
         if name in self.residuals and algebra.recorded:
             # Taken for a constant it would give wrong second derivatives: use its definition.
             return self._run(self.residuals[name], value)
-        item = entry.saved[self.slots.index(name)]
+        item = entry.saved[self._at[name]]
         if type(item) is Packed:
             item = item.array()
         if isinstance(item, list):

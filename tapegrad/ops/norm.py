@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import buffers, kernels
+from .. import buffers, config, kernels
 from ..kernels import launch_lazily as launch
 from ..kernels.arrays import cast, contiguous, copied, filled
 from ..kernels.recording import active
@@ -88,12 +88,21 @@ def channel_moments(input: Any, *, groups: Any, across: Any) -> Any:
     if at.columns:
         launch(norm.column_moments, (x, mean, m2, at.length, at.planes), _tiles(at.planes), x.size)
         return mean, _divided(m2, max(at.length, 1))
-    launch(norm.plane_moments, (x, mean, m2, at.length), at.planes, x.size)
     group_mean, group_var = np.empty(at.groups), np.empty(at.groups)
-    norm.merge_moments(
-        mean, m2, group_mean, group_var, at.length, at.first, at.step, at.members, 0, at.groups
-    )
+    numbers = (mean, m2, group_mean, group_var, at.length, at.first, at.step, at.members)
+    if x.size < config.grain:
+        kernels.small.group_moments(x, *numbers, at.planes, 0, at.groups)
+        return group_mean, group_var
+    launch(norm.plane_moments, (x, mean, m2, at.length), at.planes, x.size)
+    norm.merge_moments(*numbers, 0, at.groups)
     return group_mean, group_var
+
+
+def _moments(input: Any, groups: int, across: bool) -> tuple[Any, Any]:
+    """channel_moments as constants: tensors, or arrays where nobody records what is computed."""
+    if active:
+        return channel_moments(input.detach(), groups=groups, across=across)  # type: ignore[no-any-return]
+    return channel_moments.forward(input._array, groups=groups, across=across)  # type: ignore[no-any-return]
 
 
 def _normalized(
@@ -150,19 +159,27 @@ def channel_slopes(
     g = contiguous(g, x.dtype)
     at = layout(x.shape, groups, across)
     norm, dtype = kernels.norm, x.dtype
-    mean, var = (wide(s) for s in (mean, var))
+    mean, var = wide(mean), wide(var)
     w = _or(weight, at.channels, 1.0, dtype)
+    out = buffers.empty(x.shape if wanted else (0,), dtype)
+    by_weight, by_bias = np.empty(at.channels, dtype), np.empty(at.channels, dtype)
+    sums, products = np.empty(at.planes), np.empty(at.planes)
+    if training and 0 < out.size < config.grain and not at.columns:
+        shift, by_g, by_x, rest = [np.empty(at.wrap, dtype) for _ in range(4)]
+        kernels.small.normalize_planes_grad(
+            g, x, mean, var, w, shift, sums, products, by_weight, by_bias, by_g, by_x, rest, out, eps, at.length,
+            at.per, at.channels, at.wrap, at.first, at.step, at.members, 0, at.planes,
+        )  # fmt: skip
+        return cast(out, input.dtype), by_weight, by_bias
     shift, scale, offset = (np.empty(at.wrap, dtype) for _ in range(3))
     zeros = np.zeros(at.channels, dtype)
     norm.coefficients(mean, var, w, zeros, shift, scale, offset, eps, at.per, at.channels, 0, at.wrap)
-    sums, products = np.empty(at.planes), np.empty(at.planes)
     if at.columns:
         launch(
             norm.column_sums, (g, x, shift, sums, products, at.length, at.planes), _tiles(at.planes), x.size
         )
     else:
         launch(norm.plane_sums, (g, x, shift, sums, products, at.length, at.wrap), at.planes, x.size)
-    by_weight, by_bias = np.empty(at.channels), np.empty(at.channels)
     norm.weight_grads(
         sums,
         products,
@@ -179,7 +196,6 @@ def channel_slopes(
         0,
         at.channels,
     )
-    out = buffers.empty(x.shape if wanted else (0,), dtype)
     if out.size and training:
         by_g, by_x, rest = (np.empty(at.wrap, dtype) for _ in range(3))
         norm.input_coefficients(
@@ -238,9 +254,15 @@ def channel_norm(
     at = layout(x.shape, groups, across)
     out = buffers.empty(x.shape, x.dtype)
     if out.size:
-        shift, scale, offset = (np.empty(at.wrap, x.dtype) for _ in range(3))
+        shift, scale, offset = [np.empty(at.wrap, x.dtype) for _ in range(3)]
         w, b = _or(weight, at.channels, 1.0, x.dtype), _or(bias, at.channels, 0.0, x.dtype)
-        mean, var = (wide(s) for s in (mean, var))
+        mean, var = wide(mean), wide(var)
+        if x.size < config.grain and not at.columns:
+            kernels.small.normalize_planes(
+                x, mean, var, w, b, shift, scale, offset, out, eps, at.length, at.per, at.channels, at.wrap,
+                0, at.planes,
+            )  # fmt: skip
+            return cast(out, input.dtype)
         kernels.norm.coefficients(mean, var, w, b, shift, scale, offset, eps, at.per, at.channels, 0, at.wrap)
         _scaled(x, shift, scale, offset, out, at)
     return cast(out, input.dtype)
@@ -356,7 +378,7 @@ def batch_norm(
         )  # fmt: skip
     count = shape[0] * math.prod(shape[2:])
     _check_count(shape, count)
-    mean, var = channel_moments(input.detach(), groups=0, across=True)
+    mean, var = _moments(input, 0, True)
     if running_mean is not None and count:
         _move(running_mean, mean, momentum, 1.0)
     if running_var is not None and count:
@@ -380,7 +402,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 def _by_sample(input: Any, groups: int, weight: Any, bias: Any, eps: float) -> Any:
-    mean, var = channel_moments(input.detach(), groups=groups, across=False)
+    mean, var = _moments(input, groups, False)
     return channel_norm(
         input, weight, bias, mean, var, groups=groups, across=False, training=True, eps=float(eps)
     )
