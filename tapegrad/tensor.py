@@ -271,6 +271,7 @@ class Tensor(
             if extra.hooks is None:
                 extra.hooks = OrderedDict()
             hooks = extra.hooks
+            changed(self._array)
         else:
             hooks = node._more().outputs.setdefault(self._index, OrderedDict())
         handle = RemovableHandle(hooks)
@@ -289,6 +290,7 @@ class Tensor(
             extra.post_hooks = OrderedDict()
         handle = RemovableHandle(extra.post_hooks)
         extra.post_hooks[handle.id] = hook
+        changed(self._array)
         return handle
 
     def retain_grad(self) -> None:

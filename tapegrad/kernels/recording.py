@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -22,9 +24,9 @@ class _Thread(threading.local):
 
 here = _Thread()
 active: list[None] = []
-# Arrays (by identity) that programs use where they lie, and how often one of their tensors has changed since in a way
-# that programs do not see: other memory, or another need of gradients.
-known: set[int] = set()
+# Memory that programs use where it lies, by the array that owns it: a weak reference and the ranges of bytes. And how often
+# one of the tensors there has changed since in a way that programs do not see: other memory, another need of gradients, hooks.
+known: dict[int, tuple[weakref.ref[np.ndarray], set[tuple[int, int]]]] = {}
 epoch = [0]
 # Modules that recorded steps have called.
 modules: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -83,10 +85,40 @@ class paused:
         here.recorder = self._before
 
 
-def changed(array: Any) -> None:
-    """A tensor over this array gets other memory, or starts or stops requiring grad."""
-    if id(array) in known:
+def hooked(module: Any) -> None:
+    """A module, or every one (None), gets a hook or loses it: programs that have called it are out of date."""
+    if module in modules if module is not None else len(modules):
         epoch[0] += 1
+
+
+def root_of(array: np.ndarray) -> np.ndarray:
+    """The array that owns the memory, or the outermost one over memory of somebody else."""
+    while True:
+        base: Any = array.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # as_strided puts an object between an array and its view
+            if not isinstance(base, np.ndarray):
+                return array
+        array = base
+
+
+def use(root: np.ndarray, low: int, high: int) -> None:
+    """Note that a program uses bytes from ``low`` to ``high`` of an array's memory where they lie."""
+    key = id(root)
+    if key not in known:
+        known[key] = (weakref.ref(root, lambda _: known.pop(key, None)), set())
+    known[key][1].add((low, high))
+
+
+def changed(array: np.ndarray) -> None:
+    """A tensor over this array gets other memory, starts or stops requiring grad, or gets a hook."""
+    if not known:
+        return
+    found = known.get(id(root_of(array)))
+    if found is not None:
+        first, end = np.lib.array_utils.byte_bounds(array)
+        if any(first <= low and high <= end for low, high in found[1]):
+            epoch[0] += 1
 
 
 def forward(op: Any, arrays: Any, params: dict[str, Any]) -> Any:

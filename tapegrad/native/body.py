@@ -10,13 +10,14 @@ import numpy as np
 from .. import kernels, tape
 from ..engine import grad
 from ..kernels import arrays as copying
-from ..kernels.recording import RecordingError
+from ..kernels.recording import RecordingError, use
 from ..modes import enable_grad, no_grad
 from ..tape import LEAF, Value
 from .compiled import Recordings
 from .passes import optimised
 from .program import FIRST, Program, Stretch
 from .record import Recorder
+from .steps import STATE
 from .trees import flatten, unflatten
 
 CHUNK = 1 << 15  # steps between two looks at Python: whether Ctrl-C was pressed
@@ -160,6 +161,10 @@ class Made:
         if recorder.before or recorder.after:
             raise RecordingError("the body of a loop steps an optimizer or a schedule: do that outside of it")
         steps, self.counts = optimised(recorder.steps, frozenset())
+        for step in steps:
+            for ref in (*step.reads(), *step.writes()):
+                if ref.memory.kind == STATE:
+                    use(ref.memory.root, ref.memory.address + ref.low, ref.memory.address + ref.high)
         self.program = Program(steps, recorder.memories, len(recorder.groups), [])
         self.order = [group[0][0] for group in recorder.groups]
         self.checks = recorder.checks

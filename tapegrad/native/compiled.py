@@ -16,9 +16,10 @@ from ..kernels.recording import RecordingError, StaleError
 from ..modes import modes
 from ..tape import LEAF, Value
 from . import export
-from .entry import OTHER
+from .entry import OTHER, hooked
 from .listing import NativeTape, tape_of
 from .outer import Outer
+from .outside import outside_values
 from .passes import PASSES
 from .record import Recorder
 from .replay import Recording
@@ -151,6 +152,7 @@ class Compiled:
                 if flat is not None:
                     flat = (tuple(map(type, args)), flat, *key[2:4], self._closure, key[4])
                 made = Recording(self.name, recorder, structure, values, tensors, outer, flat)
+            made.pin(tensors, [v for v, _ in outside_values(self.function, made)])
         except RecordingError as err:
             if self.fallback != "eager":
                 raise
@@ -202,6 +204,8 @@ def _flat_form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Shapes, dtypes and nodes of arguments that are different contiguous tensors without a history; else None."""
     if kwargs or not all(isinstance(a, Value) and a._char and a._source() in (None, LEAF) for a in args):
         return None
+    if any(map(hooked, args)):
+        return None
     if len(set(map(id, args))) < len(args):
         return None
     return tuple([(a._array.shape, a._char, a._node) for a in args])
@@ -215,10 +219,12 @@ def _form(tensor: Value, tensors: list[Value]) -> tuple[Any, ...]:
     # Which other argument it is, too: two names for one tensor.
     first = next(j for j, t in enumerate(tensors) if t is tensor)
     char = tensor._char
+    # The hooks of a leaf are called as they are then, but those of that leaf.
+    hooks = (id(tensor._extra.hooks), id(tensor._extra.post_hooks)) if hooked(tensor) else ()  # type: ignore[union-attr]
     return (
-        (array.shape, need, first, char)
+        (array.shape, need, first, char, hooks)
         if char
-        else (array.shape, need, first, array.dtype.char, array.strides)
+        else (array.shape, need, first, array.dtype.char, hooks, array.strides)
     )
 
 
@@ -289,8 +295,8 @@ def compile(
     ``without`` names passes to leave out. Also a decorator, with or without arguments.
 
     Watched from call to call: shapes, dtypes and needs of gradients of arguments, plain values among them, the grad mode, training
-    flags and attributes of modules, options and state of optimizers, tensors and numbers in closures and globals, also in lists
-    and dicts. Not watched: attributes of other objects. Code without tensor operations, such as a print, runs at the recording only.
+    flags and attributes of modules, options and state of optimizers, hooks of leaves and modules, tensors and numbers in closures and globals, also in lists
+    and dicts, and arguments that share memory. Not watched: attributes of other objects. Code without tensor operations, such as a print, runs at the recording only.
     Fused products and sums may round once instead of twice, and matrix products are the library's own instead of BLAS's; all
     else is bit by bit as in an eager run.
     """

@@ -55,6 +55,11 @@ else:
 """
 
 
+def hooked(leaf: Any) -> bool:
+    """Whether a leaf has hooks of its own."""
+    return bool(leaf._extra is not None and (leaf._extra.hooks or leaf._extra.post_hooks))
+
+
 def written_out(recording: Any) -> Any:
     """The function from a tuple of tensors to the result; None for a recording that needs the long way."""
     program: Program = recording.program
@@ -65,6 +70,7 @@ def written_out(recording: Any) -> Any:
         and not isinstance(program.stages[0], Host)
         and not kernels.machine.plain()
         and not recording.apart
+        and not recording.pinned
         and len(recording.first) + len(recording.makers) <= 2 * MOST
         and all(ref is None for *_, ref in recording.makers)
         and all(_whole(ref, recording) for ref, _, _ in recording.checks)
@@ -123,6 +129,20 @@ def _guards(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
         asked += [f"{x}._node is not {'leaf' if node is LEAF else None}"]
         asked += [f"{x}._view is not None and {x}._source() is not {'leaf' if node is LEAF else None}"]
     asked += [f"x{j}._grad is not None" for j in recording.bare]
+    asked += [
+        f"x{j}._extra is not None and hooked(x{j})" for j, (*_, node) in enumerate(form) if node is LEAF
+    ]
+    scope["hooked"] = hooked
+    for j, value in recording.fixed:
+        scope[f"q{j}"] = value
+        asked.append(f"x{j} is not q{j}")
+    if recording.plain_state:
+        scope.update({"shared": recording.plain_state, "in_state": recording.in_state})
+        lies = [f"id({x}._array) in shared or id({x}._array.base) in shared" for x in names]
+        asked.append(f"({' or '.join(lies)}) and in_state(args)")
+    if recording.overlaps:
+        scope["overlapping"] = recording.overlapping
+        asked.append("overlapping(args)")
     yield from _leave_if(asked)
 
 

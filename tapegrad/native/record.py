@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import kernels, tape
 from ..kernels import recording
-from ..kernels.recording import Live, RecordingError
+from ..kernels.recording import Live, RecordingError, root_of
 from ..tape import Value
 from .steps import ARGUMENT, STATE, TEMPORARY, Call, Host, Map, Memory, Ref, Step
 
@@ -412,14 +412,3 @@ def _put_together(x: Any, arrays: Any) -> Any:
     if isinstance(x, dict):
         return {k: _put_together(v, arrays) for k, v in x.items()}
     return x
-
-
-def root_of(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory, or the outermost one over memory of somebody else."""
-    while True:
-        base: Any = array.base
-        if not isinstance(base, np.ndarray):
-            base = getattr(base, "base", None)  # as_strided puts an object between an array and its view
-            if not isinstance(base, np.ndarray):
-                return array
-        array = base

@@ -41,6 +41,12 @@ def _all_of(ref: Ref) -> bool:
     return bool(ref.contiguous and ref.array.size == root.size and ref.char == root.dtype.char)
 
 
+def _span(tensors: Sequence[Value]) -> tuple[int, int]:
+    """The first byte and the end of the memory of tensors."""
+    bounds = [np.lib.array_utils.byte_bounds(t._array) for t in tensors]
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
 class Recording:
     """One run of the function, and what has to hold for it to be done again."""
 
@@ -68,6 +74,8 @@ class Recording:
             (value, given) for value, given, _ in leaves if given is not RESET and type(value) is not int
         ]
         self.bare = [value for value, given, _ in leaves if given is None and type(value) is int]
+        # Arguments that came with a gradient, which the program goes on with: those tensors and no others.
+        self.fixed = [(j, v) for v, *_ in leaves for j, t in enumerate(tensors) if t is v]
         self.cleared = [value for value, _, grad in leaves if grad is None]
         self.grads = {grad.memory.number: (value, grad) for value, _, grad in leaves if type(grad) is Ref}
         for ref, *_ in recorder.checks:
@@ -86,13 +94,87 @@ class Recording:
             group[0][0] for group in recorder.groups
         ]  # per memory of arguments: the one that is bound
         self.apart = [group for group in recorder.groups if len(group) > 1]
+        self.pinned: list[tuple[int, int]] = []  # arguments that have to start at an address
+        self.overlaps = self._kinds_of_overlap()
+        self.shared = self._shared()
+        self.plain_state = self._plain_state() if self.shared else {}
         self.program: Program | None = None
+        self._note_state()
         # What folds into constants is small; all else is forgotten, since a recording may never be used again.
         self._forget(LARGEST)
         self._used_up: Any = None
         self.flat_form = flat_form  # what was called, if that was nothing but tensors
         self.enter: Any = None  # the short way, if there is one; it asks by itself whether the recording fits
         self.counts: dict[str, int] = {}
+
+    def pin(self, tensors: Sequence[Value], outside: Sequence[Value]) -> None:
+        """Arguments in the memory of tensors from outside are taken for those: the program serves no others."""
+        for j, t in enumerate(tensors):
+            root, (low, high) = recording.root_of(t._array), _span([t])
+            near = [v for v in outside if v is t or recording.root_of(v._array) is root]
+            near = [v for v in near if _span([v])[0] < high and low < _span([v])[1]]
+            if any(v is t for v in near):
+                self.fixed.append((j, t))
+            elif near:
+                self.pinned.append((j, low))
+
+    def _note_state(self) -> None:
+        """Let it be known which memory is used where it lies."""
+        for step in (*self.recorder.steps, *self.outer.steps):
+            for ref in (*step.reads(), *step.writes()):
+                if ref.memory.kind == STATE:
+                    start = ref.memory.address
+                    recording.use(ref.memory.root, start + ref.low, start + ref.high)
+
+    def _kinds_of_overlap(self) -> list[tuple[int, int]]:
+        """Pairs of the arguments' memories of which one is written: they must not overlap, since they did not."""
+        written = {
+            r.memory.number for s in self.recorder.steps for r in s.writes() if r.memory.kind == ARGUMENT
+        }
+        return [
+            (a, b)
+            for a in sorted(written)
+            for b in range(len(self.first))
+            if a != b and (b > a or b not in written)
+        ]
+
+    def _shared(self) -> dict[int, Memory]:
+        """Memories of state, by the array that owns them, in which no argument may lie: those of which either is written."""
+        refs = [(r, True) for s in self.recorder.steps for r in s.writes()]
+        refs += [(r, False) for s in self.recorder.steps for r in s.reads()]
+        arguments = any(r.memory.kind == ARGUMENT for r, written in refs if written)
+        used = [r.memory for r, written in refs if r.memory.kind == STATE and (written or arguments)]
+        return {id(m.root): m for m in used}
+
+    def _plain_state(self) -> dict[int, Memory]:
+        """What of that is no parameter, buffer, gradient or optimizer's: what somebody may well give as an argument."""
+        values = [leaf.value for leaf in self.recorder.leaves.values()]
+        values += [v for m, _ in self.modules for v in (*m.parameters(), *m.buffers())]
+        for optimizer in {id(b.optimizer): b.optimizer for b in self.before}.values():
+            values += [v for group in optimizer.param_groups for v in group["params"]]
+            values += [
+                v for state in optimizer.state.values() for v in state.values() if isinstance(v, Value)
+            ]
+        values += [v._grad for v in values if v._grad is not None]
+        own = {id(recording.root_of(v._array)) for v in values}
+        return {key: memory for key, memory in self.shared.items() if key not in own}
+
+    def in_state(self, tensors: Sequence[Value]) -> bool:
+        """Whether an argument lies in memory that the function uses by itself, and one of both is written."""
+        for t in tensors:
+            memory = self.shared.get(id(recording.root_of(t._array)))
+            if memory is not None:
+                low, high = np.lib.array_utils.byte_bounds(t._array)
+                if low < memory.address + memory.size and memory.address < high:
+                    return True
+        return False
+
+    def overlapping(self, tensors: Sequence[Value]) -> bool:
+        """Whether an argument that is written lies in the memory of another one."""
+        if not self.overlaps:
+            return False
+        spans = [_span([tensors[j] for j, _ in group]) for group in self.recorder.groups]
+        return any(spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1] for a, b in self.overlaps)
 
     def _result(self, ref: Ref) -> None:
         memory = ref.memory
@@ -157,10 +239,21 @@ class Recording:
         for value, given in self.guarded:
             if value._grad is not given:
                 return False
-        for j in self.bare:  # noqa: SIM110
+        for j, value in self.fixed:
+            if tensors[j] is not value:
+                return False
+        for j, address in self.pinned:
+            if _span([tensors[j]])[0] != address:
+                return False
+        for j in self.bare:
             if tensors[j]._grad is not None:
                 return False
-        return True
+        for group in self.apart:
+            # Arguments that overlapped have to lie to one another as they did.
+            addresses = {tensors[j]._array.__array_interface__["data"][0] - at for j, at in group}
+            if len(addresses) > 1:
+                return False
+        return not self.overlapping(tensors) and not (self.shared and self.in_state(tensors))
 
     def lower(self, without: frozenset[str]) -> Program:
         """Make the program; says so, once, if kernels have to be compiled for it and that takes a while."""
@@ -176,7 +269,6 @@ class Recording:
         r = self.recorder
         steps, self.counts = optimised(r.steps, without)
         made = self.program = Program(steps, r.memories, len(r.groups), self.results)
-        recording.known.update(id(m.root) for m in r.memories if m.kind == STATE)
         self.makers = [self._maker(m) for m in self.results]
         for stage in made.stages:
             if isinstance(stage, Stretch) and not kernels.machine.plain():
@@ -206,8 +298,6 @@ class Recording:
         """Do it again."""
         program = self.program or self.lower(without)
         bound = [tensors[j]._array for j in self.first]
-        for group in self.apart:
-            self._check_distances(group, tensors)
         for call in self.before:
             call()
         fresh: list[tuple[Any, Any, np.ndarray]] = []
@@ -290,12 +380,6 @@ class Recording:
             if all(how == "leaf" for how, _ in self.outer.edges):
                 self._used_up = entry
         return entry
-
-    def _check_distances(self, group: list[tuple[int, int]], tensors: Sequence[Value]) -> None:
-        """Arguments that overlapped have to lie to one another as they did."""
-        addresses = [tensors[j]._array.__array_interface__["data"][0] - at for j, at in group]
-        if any(a != addresses[0] for a in addresses):
-            raise recording.StaleError("arguments overlap in another way")
 
     def _array(self, ref: Ref, bound: Sequence[np.ndarray]) -> np.ndarray:
         program = self.program

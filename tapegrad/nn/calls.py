@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from .. import config, scopes
 from ..hooks import RemovableHandle
-from ..kernels.recording import active, now
+from ..kernels.recording import active, hooked, now
 from ..tensor import Tensor
 from .boundary import BackwardBoundary
 from .registry import Registry
@@ -24,6 +25,28 @@ GLOBAL_FORWARD_ALWAYS: OrderedDict[int, bool] = OrderedDict()
 GLOBAL_FORWARD_PRE: OrderedDict[int, Hook] = OrderedDict()
 GLOBAL_BACKWARD: OrderedDict[int, Hook] = OrderedDict()
 GLOBAL_BACKWARD_PRE: OrderedDict[int, Hook] = OrderedDict()
+
+
+class _Handle(RemovableHandle):
+    """Takes out a hook of a module (None: of all). Compiled steps learn that hooks come and go."""
+
+    __slots__ = ("_module",)
+
+    def __init__(
+        self, module: Any, hooks: MutableMapping[int, Any], *, extra: Iterable[MutableMapping[int, Any]] = ()
+    ) -> None:
+        super().__init__(hooks, extra=extra)
+        self._module: Any = None if module is None else weakref.ref(module)
+        hooked(module)
+
+    def remove(self) -> None:
+        """Take the hook out; a second call does nothing."""
+        super().remove()
+        hooked(None if self._module is None else self._module())
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        super().__setstate__(state)
+        self._module = None  # a copy belongs to a copy of the module, which is not known here
 
 
 class Called(Registry):
@@ -169,7 +192,7 @@ class Called(Registry):
 
         What it returns replaces the arguments: a value, a tuple, or (args, kwargs) with kwargs.
         """
-        handle = RemovableHandle(self._forward_pre_hooks, extra=[self._forward_pre_hooks_with_kwargs])
+        handle = _Handle(self, self._forward_pre_hooks, extra=[self._forward_pre_hooks_with_kwargs])
         _insert(self._forward_pre_hooks, handle.id, hook, prepend)
         if with_kwargs:
             self._forward_pre_hooks_with_kwargs[handle.id] = True
@@ -183,8 +206,10 @@ class Called(Registry):
         What it returns, if not None, replaces the output. With ``always_call`` it runs even if
         forward raised.
         """
-        handle = RemovableHandle(
-            self._forward_hooks, extra=[self._forward_hooks_with_kwargs, self._forward_hooks_always_called]
+        handle = _Handle(
+            self,
+            self._forward_hooks,
+            extra=[self._forward_hooks_with_kwargs, self._forward_hooks_always_called],
         )
         _insert(self._forward_hooks, handle.id, hook, prepend)
         if with_kwargs:
@@ -195,7 +220,7 @@ class Called(Registry):
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """``hook(module, grad_output)`` runs before the module's backward and may replace grad_output."""
-        handle = RemovableHandle(self._backward_pre_hooks)
+        handle = _Handle(self, self._backward_pre_hooks)
         _insert(self._backward_pre_hooks, handle.id, hook, prepend)
         return handle
 
@@ -206,7 +231,7 @@ class Called(Registry):
         have None in the tuples.
         """
         self._choose_backward_kind(full=True)
-        handle = RemovableHandle(self._backward_hooks)
+        handle = _Handle(self, self._backward_hooks)
         _insert(self._backward_hooks, handle.id, hook, prepend)
         return handle
 
@@ -216,7 +241,7 @@ class Called(Registry):
         Right for modules of one operation; else use ``register_full_backward_hook``.
         """
         self._choose_backward_kind(full=False)
-        handle = RemovableHandle(self._backward_hooks)
+        handle = _Handle(self, self._backward_hooks)
         self._backward_hooks[handle.id] = hook
         return handle
 
@@ -240,7 +265,7 @@ def _insert(hooks: OrderedDict[int, Hook], key: int, hook: Hook, first: bool) ->
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     """``hook(module, args)`` before the forward of every module."""
-    handle = RemovableHandle(GLOBAL_FORWARD_PRE)
+    handle = _Handle(None, GLOBAL_FORWARD_PRE)
     GLOBAL_FORWARD_PRE[handle.id] = hook
     return handle
 
@@ -249,7 +274,7 @@ def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """``hook(module, args, output)`` after the forward of every module, before its own hooks."""
-    handle = RemovableHandle(GLOBAL_FORWARD, extra=[GLOBAL_FORWARD_KWARGS, GLOBAL_FORWARD_ALWAYS])
+    handle = _Handle(None, GLOBAL_FORWARD, extra=[GLOBAL_FORWARD_KWARGS, GLOBAL_FORWARD_ALWAYS])
     GLOBAL_FORWARD[handle.id] = hook
     if with_kwargs:
         GLOBAL_FORWARD_KWARGS[handle.id] = True
@@ -260,13 +285,13 @@ def register_module_forward_hook(
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     """``hook(module, grad_output)`` before the backward of every module."""
-    handle = RemovableHandle(GLOBAL_BACKWARD_PRE)
+    handle = _Handle(None, GLOBAL_BACKWARD_PRE)
     GLOBAL_BACKWARD_PRE[handle.id] = hook
     return handle
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     """``hook(module, grad_input, grad_output)`` after the backward of every module."""
-    handle = RemovableHandle(GLOBAL_BACKWARD)
+    handle = _Handle(None, GLOBAL_BACKWARD)
     GLOBAL_BACKWARD[handle.id] = hook
     return handle
