@@ -294,11 +294,11 @@ def compile(
     needs values in Python (``item()``, ``if`` on a tensor) is an error that names the line, unless ``fallback="eager"``.
     ``without`` names passes to leave out. Also a decorator, with or without arguments.
 
-    Watched from call to call: shapes, dtypes and needs of gradients of arguments, plain values among them, the grad mode, training
-    flags and attributes of modules, options and state of optimizers, hooks of leaves and modules, tensors and numbers in closures and globals, also in lists
-    and dicts, and arguments that share memory. Not watched: attributes of other objects. Code without tensor operations, such as a print, runs at the recording only.
-    Fused products and sums may round once instead of twice, and matrix products are the library's own instead of BLAS's; all
-    else is bit by bit as in an eager run.
+    Watched from call to call: shapes, dtypes and needs of gradients of arguments, whether they share memory, plain values among
+    them, the grad mode, training flags and attributes of modules, hooks of leaves and modules, options and state of optimizers,
+    tensors and numbers in closures and globals, also in lists and dicts. Not watched: attributes of other objects. Code without
+    tensor operations, such as a print, runs at the recording only. Fused products and sums may round once instead of twice, and
+    matrix products are the library's own instead of BLAS's; all else is bit by bit as in an eager run.
     """
     if fallback not in (None, "eager"):
         raise ValueError(f"compile(fallback={fallback!r}): choose None or 'eager'")

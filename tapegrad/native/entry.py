@@ -55,6 +55,13 @@ else:
 """
 
 
+def alias(cls: Any, array: np.ndarray, version: list[Any]) -> Any:
+    """A tensor in the memory of one that exists, with which it counts changes."""
+    made = cls._make(array)
+    made._version = version
+    return made
+
+
 def hooked(leaf: Any) -> bool:
     """Whether a leaf has hooks of its own."""
     return bool(leaf._extra is not None and (leaf._extra.hooks or leaf._extra.post_hooks))
@@ -265,7 +272,9 @@ def _results(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
                 yield f"t{k} = output{k}._make(array(p{k}, [{', '.join(_bound(recording))}]), {node})"
         else:
             scope[f"w{k}_"] = what
-            yield f"t{k} = w{k}_" if how == "same" else f"t{k} = output{k}._make(w{k}_.copy())"
+            scope["alias"] = alias
+            makers = {"same": f"w{k}_", "again": f"t{what}", "alias": f"alias(output{k}, *w{k}_)"}
+            yield f"t{k} = {makers.get(how, f'output{k}._make(w{k}_.copy())')}"
     if attached:
         scope["attach"] = recording._attach
         starts = "".join(f"(g{k}, at{k}), " for k in range(len(recording.generators)))

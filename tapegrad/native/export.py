@@ -95,7 +95,7 @@ def save(recording: Any, path: str | os.PathLike[str], structure: Any) -> None:
         "arguments": [[list(m.root.shape), m.root.dtype.char] for _, m in arguments],
         "results": _described(recording.structure),
         "structure": _described(structure),
-        "outputs": [writer.output(o, order) for o in recording.outputs],
+        "outputs": [writer.output(o, order) for o in _each(recording.outputs)],
         "memories": writer.memories(program.results, order),
     }
     description["check"] = _check(description, writer.arrays)
@@ -109,6 +109,11 @@ def save(recording: Any, path: str | os.PathLike[str], structure: Any) -> None:
             for label, source in sources_of(program).items():
                 file.writestr(f"sources/{label}.py", source)
         _write(path, buffer.getvalue())
+
+
+def _each(outputs: list[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
+    """Outputs without references to earlier ones."""
+    return [outputs[what] if how == "again" else (how, what, cls) for how, what, cls in outputs]
 
 
 def _check(description: dict[str, Any], arrays: dict[int, np.ndarray]) -> str:
@@ -192,7 +197,7 @@ class _Writer:
             return ["argument", what]
         if how == "made":
             return ["made", self.ref(what)]
-        array = what._array if isinstance(what, Value) else what
+        array = what._array if isinstance(what, Value) else what[0] if how == "alias" else what
         number = -1 - len(self.arrays)
         self.arrays[number] = array.copy()
         return ["constant", number]

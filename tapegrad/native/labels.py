@@ -56,7 +56,7 @@ def labels_of(function: Any, key: Any, recording: Any) -> Labels:
         made.names[ref.memory.index] = f"{owner}.grad"
     results = _paths(recording.structure, "result")
     for (how, what, _), name in zip(recording.outputs, results, strict=True):
-        if how == "made":
+        if how == "made":  # others are no memory of the run
             made.names.setdefault(what.memory.index, name)
     for ref, *_ in recording.checks:
         made.names.setdefault(ref.memory.index, "check")

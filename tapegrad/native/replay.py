@@ -12,7 +12,7 @@ import numpy as np
 from .. import buffers, kernels
 from ..kernels import recording
 from ..tape import Value
-from .entry import written_out
+from .entry import alias, written_out
 from .outer import CompiledOp, Outer
 from .passes import optimised
 from .passes.constants import LARGEST
@@ -21,9 +21,8 @@ from .record import RESET, Recorder
 from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Memory, Ref
 from .trees import SLOT, unflatten
 
-# References to an output of the function that are nobody else's: the result, the list of its tensors, names here.
-HELD = 6
 _empty = buffers.empty
+_NEW = ("made", "alias")  # outputs that are tensors of each run's own
 _said: list[None] = []
 _references = sys.getrefcount
 
@@ -66,7 +65,7 @@ class Recording:
         self.modules = list(recorder.modules.values())
         recorder.settle(results)
         self.results: list[Memory] = []  # what each run allocates
-        self.outputs = [self._output(v, tensors) for v in results]
+        self.outputs = [self._output(j, results, tensors) for j in range(len(results))]
         # What the function made for itself (a point between two others, a copy that wants gradients) is gone with the run.
         noted = [leaf for leaf in recorder.leaves.values() if recorder.outside(leaf.value)]
         leaves = [self._leaf(leaf, tensors) for leaf in noted]
@@ -199,16 +198,28 @@ class Recording:
                 memory.forget()
         recorder.forget()
 
-    def _output(self, value: Value, tensors: Sequence[Value]) -> tuple[str, Any, Any]:
-        """How an output is made: one of the arguments, an existing tensor, a copy of a constant, or a result."""
+    def _output(
+        self, number: int, results: Sequence[Value], tensors: Sequence[Value]
+    ) -> tuple[str, Any, Any]:
+        """How an output is made: one of the arguments, an output before it again, an existing tensor, one that lies in an
+        existing tensor's memory, a copy of a constant, or a result."""
+        value = results[number]
         for j, t in enumerate(tensors):
             if t is value:
                 return "argument", j, None
+        first = next(j for j, v in enumerate(results) if v is value)
+        if first < number:
+            return "again", first, None
         ref = self.recorder.ref(value._array)
         if ref.memory.kind in (STATE, ""):  # "": no step touched it
-            # What nobody else holds was made by the function: callers get one of their own each time.
-            if sys.getrefcount(value) > HELD:
+            # What nobody else holds was made by the function: callers get one of their own each time. The references are: the
+            # list of results and the tree that it comes from, the name here, the argument of the question, a note about a leaf.
+            own = 2 + 2 * sum(v is value for v in results) + (id(value) in self.recorder.leaves)
+            if sys.getrefcount(value) > own:
                 return "same", value, None
+            # Its counter of changes tells whether it shares memory with a tensor that exists.
+            if not ref.memory.constant and (value._view is not None or sys.getrefcount(value._version) > 2):
+                return "alias", (value._array, value._version), value._result
             kept = value._array
             value._set_array(kept.copy())
             return "copy", kept, value._result
@@ -348,7 +359,9 @@ class Recording:
             (tensors[leaf] if type(leaf) is int else leaf)._grad = None
         for call in self.after:
             call()
-        made = [self._made(how, what, cls, tensors, bound) for how, what, cls in self.outputs]
+        made: list[Any] = []
+        for how, what, cls in self.outputs:
+            made.append(made[what] if how == "again" else self._made(how, what, cls, tensors, bound))
         if self.outer.outputs:
             self._attach(made, tensors, bound, starts)
         return made[0] if self.structure is SLOT else unflatten(self.structure, iter(made))
@@ -362,14 +375,14 @@ class Recording:
             # Nobody can replay it, so one entry serves all runs (with leaves as its edges: arguments change).
             entry = self.used_up(tensors)
             for index, j in enumerate(outer.outputs):
-                if self.outputs[j][0] == "made":
+                if self.outputs[j][0] in _NEW:
                     made[j]._node, made[j]._index = entry, index
             return
         saved = [*[bound[count + m.number] for m in outer.kept], *bound[:count]]
         watched = [m for m in made if any(m._array is a for a in saved)]
         entry = outer.entry(self.op, tensors, saved, watched, starts)
         for index, j in enumerate(outer.outputs):
-            if self.outputs[j][0] == "made":
+            if self.outputs[j][0] in _NEW:
                 made[j]._node, made[j]._index = entry, index
 
     def used_up(self, tensors: Sequence[Value] = ()) -> Any:
@@ -400,4 +413,4 @@ class Recording:
             return cls._make(self._array(what, bound))
         if how == "argument":
             return tensors[what]
-        return what if how == "same" else cls._make(what.copy())
+        return alias(cls, *what) if how == "alias" else what if how == "same" else cls._make(what.copy())

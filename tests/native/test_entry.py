@@ -122,6 +122,9 @@ RESULTS: dict[str, tuple[Callable[..., Any], Make]] = {
     "an argument alone": (lambda x, y: y, _two),
     "a result twice": (lambda x, y: (z := x + y, z), _two),
     "a tensor from outside": (lambda x, y: (WEIGHT, x * y), _two),
+    "a part of a tensor from outside": (lambda x, y: (WEIGHT[1:], WEIGHT.detach(), WEIGHT.T, x * y), _two),
+    "a part of a leaf": (lambda x, y: (x[1:], x.detach(), y[:2], x * y), _leaf_and_plain),
+    "a constant twice": (lambda x, y: (z := tg.zeros(2), [z], x * y), _two),
     "a constant": (lambda x, y: (tg.arange(3), x * y), _two),
     "a scalar": (lambda x, y: (x * y).mean(), _two),
     "looked-up classes": (lambda x, t: F.cross_entropy(x, t), lambda seed: (tensor(4, 3, seed=seed), tg.tensor([0, 1, 2, seed % 3]))),
@@ -152,11 +155,50 @@ def test_results_that_are_arguments_are_the_arguments() -> None:
 
 
 def test_a_result_that_occurs_twice_is_one_tensor() -> None:
-    fn = warmed(lambda x, y: (z := x + y, z), _two)
-    (a, b), taken = short(fn, *_two(3))
-    assert taken
-    a += 1
-    same(a, b)
+    def plain(x: Any, y: Any) -> Any:
+        total, zeros = x + y, tg.zeros(2)
+        return total, [total, zeros], zeros
+
+    fn = warmed(plain, _two)
+    for seed in range(3):
+        (a, (b, zeros), same_zeros), taken = short(fn, *_two(seed))
+        assert taken
+        assert a is b
+        assert zeros is same_zeros
+        assert zeros.tolist() == [0.0, 0.0]
+        a += 1
+        zeros += 1
+
+
+def test_results_that_exist_outside_are_those() -> None:
+    layer, held, kept = nn.Linear(3, 2), [tensor(3)], {"w": tensor(3, grad=True)}
+
+    def plain(x: Any) -> Any:
+        return layer.weight, held[0], [kept["w"]], layer(x)
+
+    def parts(x: Any) -> Any:
+        return held[0][1:], held[0].detach(), kept["w"][:2], layer.bias.detach()
+
+    fn, other = (warmed(f, lambda seed: (tensor(4, 3, seed=seed),)) for f in (plain, parts))
+    for seed in range(3):
+        (weight, first, (w,), _), taken = short(fn, tensor(4, 3, seed=seed))
+        assert taken
+        assert weight is layer.weight
+        assert first is held[0]
+        assert w is kept["w"]
+        found = check(other, tensor(4, 3, seed=seed))
+        found[0][0] = 5.0 + seed
+        assert held[0][1].item() == 5.0 + seed
+        with tg.no_grad():
+            layer.bias += 1
+        same(layer.bias.detach(), found[3])
+        kept["w"].grad = None
+        found[2].sum().backward()
+        assert kept["w"].grad.tolist() == [1.0, 1.0, 0.0]  # type: ignore[union-attr]
+    saved = held[0] * kept["w"]
+    check(other, tensor(4, 3))[1].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an in-place operation"):
+        saved.sum().backward()
 
 
 def test_views_in_a_result_share_memory() -> None:
