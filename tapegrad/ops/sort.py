@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels import launch_lazily as launch
-from ..kernels.arrays import contiguous, duplicate
-from ..kernels.recording import now
+from ..kernels.arrays import cast, contiguous, duplicate, zeros
+from ..kernels.recording import active, now
 from ..op import KernelOp, kernel_op
 from .along import add_along, taken_along
-from .axes import final_shape, lane, numpy_names, widened
+from .axes import final_shape, lane, numpy_names
 from .dims import refuse_bools, wrap_dim
 from .extrema import back_to_place, dim_with_elements, into_pair, shared
 from .out import into
@@ -23,32 +23,48 @@ from .out import into
 __all__ = ["argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk"]
 
 
-_SHORT = (
-    128  # lanes up to this length are sorted to find a rank, so that of equal elements the first is named
-)
+# Lanes up to this length are sorted to find a rank, so that of equal elements the first is named.
+_SHORT = 128
+# Kinds of elements, as kernels/order.py numbers them.
+_UNSIGNED, _SIGNED, _FLOATING = range(3)
+
+# Elements below which NumPy is faster, as it always is for small integers.
+_FEW = 1 << 10
+# Units that threads share.
+_UNITS = 16
 
 
 def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     """Indices that sort along dim; equal elements stay in order."""
     if not x.ndim:
-        return np.zeros((), np.int64)
-    if now() is not None:
-        return _recorded_order(x, dim, descending)
+        return zeros((), np.dtype(np.int64))
+    if now() is None and (x.size < _FEW or (x.itemsize <= 2 and x.dtype.kind != "f")):
+        return _order_of_few(x, dim, descending)
+    kind = {"f": _FLOATING, "i": _SIGNED}.get(x.dtype.kind, _UNSIGNED)
+    wide = x if x.itemsize >= 4 else cast(x, np.float32 if kind == _FLOATING else np.int32)
+    y, (outer, n, inner) = lane(wide, dim)
+    empty = np.empty if active else buffers.empty
+    out = empty(x.shape, np.dtype(np.int64))
+    if not out.size:
+        return out
+    words = y.view(f"u{y.itemsize}")
+    lanes = outer * inner
+    units = min(lanes, _UNITS)
+    scratch = (
+        empty((units * 2 * n,), words.dtype),
+        empty((units * 2 * n,), out.dtype),
+        empty((units * 256 * y.itemsize,), out.dtype),
+    )
+    numbers = (n, inner, lanes, units, 8 * y.itemsize, kind, int(descending))
+    launch(kernels.order.order_lanes, (words, out, *scratch, *numbers), units, 8 * out.size)
+    return out
+
+
+def _order_of_few(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
     backwards = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
     return np.ascontiguousarray(x.shape[dim] - 1 - np.flip(backwards, dim))
-
-
-def _recorded_order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
-    """The same by a kernel, which a recorded step can run without Python."""
-    y, (outer, n, inner) = lane(widened(x), dim)
-    y = y.view(np.uint8) if y.dtype.char == "?" else y
-    out = np.empty(x.shape, np.int64)
-    if out.size:
-        args = (y, out, np.empty(2 * out.size, np.int64), n, inner, int(descending))
-        launch(kernels.search.order_lanes, args, outer * inner, 8 * out.size)
-    return out
 
 
 # -- sort and topk -------------------------------------------------------------------------------------
@@ -151,7 +167,7 @@ def _ranked(x: np.ndarray, dim: int, rank: Any, shape: Any) -> tuple[np.ndarray,
     if isinstance(rank, int) and x.shape[dim] > _SHORT:
         order = np.argpartition(x, rank, axis=dim)
     else:
-        order = np.argsort(x, axis=dim, kind="stable")
+        order = _order(x, dim, False)
     kept = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
     indices = taken_along(order, np.ascontiguousarray(np.broadcast_to(rank, kept)), dim)
     return taken_along(x, indices, dim).reshape(shape), indices.reshape(shape)
