@@ -1,34 +1,41 @@
 """Compiled steps beside PyTorch (eager, torch.compile) and JAX's jit, in rounds that time all of them in turn.
 
-    python benchmarks/native.py [--quick] [--threads 2] [--only TEXT] [--peers torch,compile,jax] [--json FILE] [--readme FILE]
+    python benchmarks/native.py [--quick] [--threads 2] [--only TEXT] [--peers torch,compile,jax] [--timeout SECONDS]
+                                [--json FILE] [--readme FILE]
 
 Each step reads its loss. In a round everybody is timed once; the ratios of a round are its own, so a slow moment of the machine
-falls on all. Printed are the medians. PyTorch is compiled in two ways, forward with loss or the whole step, of which the faster
-one counts. The process is bound to as many cores as it may use threads, since JAX offers no other way to say so.
+falls on all. Printed are the medians. PyTorch is compiled in two ways, of which the faster one counts: forward and loss, whose
+backward is compiled with them while the optimizer runs eagerly, or the whole step. Both have their first calls, in which they
+compile, before any is timed; who takes longer for that than the time-out, or cannot do it, is named with the reason below the
+table. The process is bound to as many cores as it may use threads, since JAX offers no other way to say so.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import gc
 import importlib.util
 import json
 import os
 import pathlib
-import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 _known = argparse.ArgumentParser(add_help=False)
 _known.add_argument("--threads", type=int, default=1)
 THREADS: int = _known.parse_known_args()[0].threads
 os.environ["OMP_NUM_THREADS"] = os.environ["TAPEGRAD_NUM_THREADS"] = str(THREADS)
+os.environ.setdefault(
+    "TORCHINDUCTOR_COMPILE_THREADS", "1"
+)  # no pool of processes that wakes up while others are timed
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
@@ -43,10 +50,34 @@ PEERS = {"torch": "PyTorch", "compile": "torch.compile", "jax": "JAX"}
 
 
 class Peer(NamedTuple):
-    """Somebody who is timed: a column, and what makes the step."""
+    """Somebody who is timed: a column, what makes the step, which way it is, and calls before the first that counts."""
 
     column: str
     build: Callable[[], Run]
+    way: str = ""
+    warm: int = 4
+
+
+class TimeOut(BaseException):
+    """Somebody takes too long to compile. No Exception, since compilers catch those."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """TimeOut if the block takes longer."""
+
+    def stop(*_: object) -> None:
+        raise TimeOut(f"not ready after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(
+        signal.ITIMER_REAL, seconds, 1.0
+    )  # again and again, should somebody catch it all the same
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def peers(case: Case, chosen: list[str]) -> list[Peer]:
@@ -59,9 +90,13 @@ def peers(case: Case, chosen: list[str]) -> list[Peer]:
         if "torch" in chosen:
             found.append(Peer("PyTorch", lambda: case.build(torch, How())))
         if "compile" in chosen:
+            # The cases share functions, of which torch compiles a few versions and then gives up: it shall forget, or say so.
+            torch._dynamo.reset()
+            torch._dynamo.config.fail_on_recompile_limit_hit = True
             compiled = functools.partial(torch.compile, dynamic=False)
-            found.append(Peer("torch.compile", lambda: case.build(torch, How(forward=compiled))))
-            found.append(Peer("torch.compile", lambda: case.build(torch, How(step=compiled))))
+            ways = (("forward", How(forward=compiled)), ("step", How(step=compiled)))
+            for way, how in ways:
+                found.append(Peer("torch.compile", functools.partial(case.build, torch, how), way, 10))
     if "jax" in chosen:
         import native_jax
 
@@ -69,42 +104,64 @@ def peers(case: Case, chosen: list[str]) -> list[Peer]:
     return found
 
 
-def available(wanted: list[str]) -> list[str]:
-    """Those of the peers that are installed; says why others are left out."""
-    found = []
+def available(wanted: list[str], seconds: float) -> tuple[list[str], dict[str, str]]:
+    """Those of the peers that work here, and why others are left out, by column."""
+    found, missing = [], {}
     for name in wanted:
         package = "jax" if name == "jax" else "torch"
         if importlib.util.find_spec(package) is None:
-            print(f"{PEERS[name]} is left out: pip install {package}")
-        elif name == "compile" and not any(
-            map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))
-        ):
-            print("torch.compile is left out: it needs a C++ compiler, and there is none here")
+            missing[PEERS[name]] = f"pip install {package}"
+        elif name == "compile" and (why := cannot_compile(seconds)):
+            missing[PEERS[name]] = why
         else:
             found.append(name)
-    return found
+    return found, missing
+
+
+def cannot_compile(seconds: float) -> str:
+    """Why torch.compile does not work, "" if it does: it needs a C++ compiler."""
+    import torch
+
+    x = torch.ones(4, requires_grad=True)
+    try:
+        with limited(seconds):
+            torch.compile(lambda x: (x * 2).tanh().sum(), dynamic=False)(x).backward()
+    except (RuntimeError, OSError, ImportError, TimeOut) as err:
+        return reason(err)
+    return ""
+
+
+def reason(err: BaseException) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(err).split("\n") if line.strip()]
+    return lines[0][:200] if lines else type(err).__name__
 
 
 # -- one case -------------------------------------------------------------------------------------------------
 
 
-def measure(case: Case, chosen: list[str], rounds: int, seconds: float) -> dict[str, Any]:
+def measure(case: Case, chosen: list[str], rounds: int, seconds: float, patience: float) -> dict[str, Any]:
     """Median microseconds by column, ratios of ours to each, and why somebody could not do it."""
-    runs: list[tuple[str, Run, int]] = []
+    runs: list[tuple[Peer, Run, int]] = []
     failed: dict[str, str] = {}
+    ready: dict[str, float] = {}
     for peer in peers(case, chosen):
+        name = f"{peer.column} {peer.way}".strip()
+        start = time.perf_counter()
         try:
-            run = peer.build()
-            for _ in range(4):
-                run()
-        except RuntimeError as err:
+            with limited(patience):
+                run = peer.build()
+                for _ in range(peer.warm):
+                    run()
+        except (RuntimeError, TimeOut) as err:
             if peer.column == "tapegrad":
                 raise
-            failed[peer.column] = str(err).strip().split("\n")[0]
+            failed[name] = reason(err)
             continue
+        ready[name] = time.perf_counter() - start
         start = time.perf_counter()
         run()
-        runs.append((peer.column, run, max(1, int(seconds / (time.perf_counter() - start)))))
+        runs.append((peer, run, max(1, int(seconds / (time.perf_counter() - start)))))
     times: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):
         for mine, (_, run, count) in zip(times, runs, strict=True):
@@ -115,17 +172,16 @@ def measure(case: Case, chosen: list[str], rounds: int, seconds: float) -> dict[
             mine.append((time.perf_counter() - start) / count * 1e6)
     microseconds: dict[str, float] = {}
     ratios: dict[str, float] = {}
-    for (column, _, _), mine in zip(runs, times, strict=True):
+    ways: dict[str, dict[str, float]] = {}
+    for (peer, _, _), mine in zip(runs, times, strict=True):
         median = statistics.median(mine)
-        if median < microseconds.get(column, float("inf")):
-            microseconds[column] = median
-            ratios[column] = statistics.median(a / b for a, b in zip(times[0], mine, strict=True))
+        if peer.way:
+            ways.setdefault(peer.column, {})[peer.way] = median
+        if median < microseconds.get(peer.column, float("inf")):
+            microseconds[peer.column] = median
+            ratios[peer.column] = statistics.median(a / b for a, b in zip(times[0], mine, strict=True))
     del ratios["tapegrad"]
-    return {
-        "us": microseconds,
-        "ratios": ratios,
-        "failed": {k: v for k, v in failed.items() if k not in ratios},
-    }
+    return {"us": microseconds, "ratios": ratios, "ways": ways, "ready": ready, "failed": failed}
 
 
 def verdict(case: Case, figures: dict[str, Any]) -> str:
@@ -177,17 +233,24 @@ def first_call(peer: str) -> float:
     return time.perf_counter() - start
 
 
-def first_calls(chosen: list[str]) -> dict[str, tuple[float, float]]:
+def _output(command: list[str], env: dict[str, str], seconds: float) -> str:
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, env=env, timeout=seconds
+    ).stdout
+
+
+def first_calls(chosen: list[str], patience: float) -> dict[str, tuple[float, float]]:
     """Seconds of the first calls in fresh processes: with empty caches, and with those that the first one left."""
     found = {}
     for peer in ["tapegrad", *(p for p in chosen if p != "torch")]:
         with tempfile.TemporaryDirectory() as folder:
             env = os.environ | {"TAPEGRAD_CACHE_DIR": folder, "TORCHINDUCTOR_CACHE_DIR": folder}
             command = [sys.executable, __file__, "--threads", str(THREADS), "--first", peer]
-            taken = [
-                float(subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout)
-                for _ in range(2)
-            ]
+            try:
+                taken = [float(_output(command, env, patience)) for _ in range(2)]
+            except subprocess.TimeoutExpired:
+                print(f"first call, {PEERS[peer]}: not ready after {patience:.0f} s")
+                continue
         found[PEERS.get(peer, "tapegrad")] = (taken[0], taken[1])
     return found
 
@@ -204,9 +267,11 @@ def table(results: dict[str, Any]) -> list[str]:
     """The lines of the README's table."""
     columns = ["tapegrad", *PEERS.values()]
     lines = [f"| step | {' | '.join(columns)} | ratio |", "| --- " * (len(columns) + 2) + "|"]
+    notes = [f"{column} was not measured: {why}" for column, why in results.get("missing", {}).items()]
     for name, figures in results["cases"].items():
-        cells = [shown(figures["us"][c]) if c in figures["us"] else "-" for c in columns]
+        cells = [cell(figures, c) for c in columns]
         lines.append(f"| {name} | {' | '.join(cells)} | {figures['verdict']} |")
+        notes += [f"{name}: no {peer}, {why}" for peer, why in figures["failed"].items()]
     if "first" in results:
         cells = [
             "{:.2f} / {:.2f} s".format(*results["first"][c]) if c in results["first"] else "-"
@@ -214,7 +279,15 @@ def table(results: dict[str, Any]) -> list[str]:
         ]
         lines.append(f"| first call of the Adam step, empty / filled cache | {' | '.join(cells)} | |")
         lines.append(f"| replay of one tiny entry | {results['entry_ns']:.1f} ns | - | - | - | |")
-    return lines
+    return [*lines, *([""] if notes else []), *(f"* {note}" for note in notes)]
+
+
+def cell(figures: dict[str, Any], column: str) -> str:
+    """A time, with the way that was the faster one of several."""
+    if column not in figures["us"]:
+        return "-"
+    ways = figures["ways"].get(column)
+    return shown(figures["us"][column]) + (f" ({min(ways, key=ways.__getitem__)})" if ways else "")
 
 
 def write_readme(path: pathlib.Path, lines: list[str]) -> None:
@@ -235,6 +308,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of everybody (1)")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--peers", default="torch,compile,jax", help="whom to compare with")
+    parser.add_argument(
+        "--timeout", type=float, default=300, help="seconds for a peer to compile a case (300)"
+    )
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures to this file")
     parser.add_argument(
         "--readme", type=pathlib.Path, help="write the table into this file, between its marks"
@@ -247,21 +323,29 @@ def main() -> None:
     wanted = [p for p in options.peers.split(",") if p]
     if unknown := sorted(set(wanted) - set(PEERS)):
         parser.error(f"--peers: {', '.join(unknown)} is none of {', '.join(PEERS)}")
-    chosen = available(wanted)
+    chosen, missing = available(wanted, options.timeout)
+    for column, why in missing.items():
+        print(f"{column} is left out: {why}")
     rounds, seconds = (2, 0.01) if options.quick else (15, 0.2)
-    results: dict[str, Any] = {"threads": THREADS, "numpy": np.__version__, "cases": {}}
+    results: dict[str, Any] = {"threads": THREADS, "numpy": np.__version__, "missing": missing, "cases": {}}
     for case in native_cases.CASES:
         if options.only in case.name:
-            figures = results["cases"][case.name] = measure(case, chosen, rounds, seconds)
+            figures = results["cases"][case.name] = measure(case, chosen, rounds, seconds, options.timeout)
             figures["verdict"] = verdict(case, figures)
             times = "  ".join(f"{k} {shown(v)}" for k, v in figures["us"].items())
             print(f"{case.name}\n    {times}\n    {figures['verdict']}", flush=True)
+            for column, ways in figures["ways"].items():
+                times = ", ".join(
+                    f"{way} {shown(us)} (ready after {figures['ready'][f'{column} {way}']:.0f} s)"
+                    for way, us in ways.items()
+                )
+                print(f"    {column}: {times}")
             for peer, why in figures["failed"].items():
                 print(f"    {peer} cannot do it: {why}")
     if not options.only:
         results["entry_ns"] = per_entry(rounds)
         print(f"replay of one tiny entry: {results['entry_ns']:.1f} ns (target 20)")
-        results["first"] = first_calls(chosen)
+        results["first"] = first_calls(chosen, options.timeout)
         for name, (cold, warm) in results["first"].items():
             print(f"first call, {name}: {cold:.2f} s with an empty cache, {warm:.2f} s with a filled one")
     if options.json:
