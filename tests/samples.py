@@ -126,6 +126,7 @@ SAMPLES: dict[str, Sample] = {
     "elu": Sample(lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)), (WIDE, POSITIVE)),
     "selu": Sample(lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x))),
     "gelu": Sample(lambda x: x * sp.ndtr(x)),
+    "gelu_slope": Sample(lambda x: sp.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
     "gelu_tanh": Sample(lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))),
     "glu": Sample(lambda a, b: a * _sigmoid(b), TWO),
     "log1p_exp": Sample(lambda x: np.logaddexp(0, x)),

@@ -22,6 +22,7 @@ from .scalar_log import (
     acosh_f4, acosh_f8, asinh_f4, asinh_f8, atanh_f4, atanh_f8, log_f4, log_f8, log10_f4, log10_f8,
     log1p_f4, log1p_f8, log2_f4, log2_f8, softplus_f4, softplus_f8,
 )  # fmt: skip
+from .scalar_normal import gelu_f4, gelu_f8, gelu_slope_f4, gelu_slope_f8
 from .scalar_pow import pow_f4, pow_f8
 from .scalar_gamma import digamma_f4, digamma_f8, lgamma_f4, lgamma_f8, trigamma_f4, trigamma_f8
 from .scalar_special import (

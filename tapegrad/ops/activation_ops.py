@@ -14,7 +14,7 @@ from typing import Any
 from ..fastpath import elementwise
 from ..kernels.formula import Scalar, function, select
 from .arithmetic import clamp_both, where, zeros_for
-from .maths import erf, exp, expm1, sigmoid, tanh
+from .maths import exp, expm1, sigmoid, tanh
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -147,26 +147,27 @@ def exponential_linear_smooth(input: Any, *, alpha: Any, rate: Any) -> Any:
     return _elu(input, alpha, 1.0, rate)
 
 
-def _ndtr(x: Any) -> Any:
-    """The normal distribution function as PyTorch computes it here: erfc would keep more digits of tiny results,
-    and takes three times as long.
-    """
-    return erf(x * math.sqrt(0.5)) * 0.5 + 0.5
+_gelu, _gelu_slope = function("gelu"), function("gelu_slope")
 
 
 @elementwise(
     kind="floating",
-    name="gelu",
     input=lambda g, input: (
-        g * (_ndtr(input) + input * (exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi))))
+        g * ((2 - input * input) * (exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi))))
     ),
 )
+def gelu_slope(input: Any) -> Any:
+    """The derivative of gelu."""
+    return _gelu_slope(input)
+
+
+@elementwise(kind="floating", name="gelu", input=lambda g, input: g * gelu_slope(input))
 def gelu_erf(input: Any) -> Any:
     """input * P(N(0, 1) <= input)."""
-    return input * _ndtr(input)
+    return _gelu(input)
 
 
-def _gelu_slope(x: Any) -> Any:
+def _gelu_tanh_slope(x: Any) -> Any:
     """The derivative of gelu_tanh."""
     t = tanh(_gelu_inner(x))
     return (t + 1) * 0.5 + x * ((1 - t * t) * (x * x * (3 * 0.044715) + 1)) * math.sqrt(0.5 / math.pi)
@@ -180,7 +181,7 @@ def _gelu_inner(x: Any) -> Any:
     kind="floating",
     name="gelu_tanh",
     node_name="GeluBackward0",
-    input=lambda g, input: g * _gelu_slope(input),
+    input=lambda g, input: g * _gelu_tanh_slope(input),
 )
 def gelu_tanh(input: Any) -> Any:
     """The tanh approximation of gelu."""

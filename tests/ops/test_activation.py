@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy import special
 
 import tapegrad as tg
 import tapegrad.nn.functional as F
@@ -110,6 +113,21 @@ def test_arguments() -> None:
         point = (x.detach() + 0.13).requires_grad_()  # away from the kinks
         assert gradcheck(f, (point,))
         assert gradgradcheck(f, (point,))
+
+
+def test_gelu_has_the_digits_of_the_normal_distribution() -> None:
+    x = np.concatenate([np.linspace(-12, 12, 48_001), [0.0, -0.0, 1e-30, 1e30, -1e30]]).astype(np.float32)
+    wide = x.astype(np.float64)
+    below = special.ndtr(wide)
+    input = tg.from_numpy(x).requires_grad_()
+    out = F.gelu(input)
+    out.sum().backward()
+    assert (abs(out.detach().numpy() - wide * below) <= 1.2e-7 * abs(wide)).all()
+    slope = below + wide * np.exp(-wide * wide / 2) / np.sqrt(2 * np.pi)
+    assert abs(input.grad.numpy() - slope).max() < 3e-7
+    ends = F.gelu(tg.tensor([math.inf, -math.inf, math.nan]))
+    assert ends[0] == math.inf
+    assert ends.isnan().tolist() == [False, True, True]  # -inf * 0, as in PyTorch
 
 
 def test_prelu() -> None:
