@@ -58,11 +58,13 @@ PROGRAM = """
 
     jit.Kernel._compile = compiled
 
-    def run(kernel, chars, args, count, work):
-        launched.add(kernel.label)
-        kernel.entry(chars)(*args, 0, count)
+    run = launch.run
 
-    launch.run = run
+    def watched(kernel, chars, args, count, work):
+        launched.add(kernel.label)
+        run(kernel, chars, args, count, work)
+
+    launch.run = watched
     F = tg.nn.functional
     rng = np.random.default_rng(0)
 
@@ -121,7 +123,7 @@ PROGRAM = """
     work(lambda a, w, b: F.layer_norm(a, (300,), w, b), x(50, 300), x(300), x(300))
     work(lambda w, b: F.layer_norm(x(50, 300).detach(), (300,), w, b), x(300), x(300))
     work(lambda a: F.rms_norm(a, (300,)), x(50, 300))
-    for shape in ((5, 6, 7, 3), (40, 6), (40, 600)):
+    for shape in ((5, 6, 7, 3), (5, 6, 90, 50), (40, 6), (40, 600)):
         c = shape[1]
         mean, var = x(c).detach(), x(c).detach()
         work(lambda a, w, b: F.batch_norm(a, mean, var, w, b, training=True), x(*shape), x(c), x(c))
@@ -145,6 +147,7 @@ PROGRAM = """
     for pool in (F.max_pool2d, F.avg_pool2d):
         work(lambda a: pool(a, 2), x(3, 4, 12, 9))
         work(lambda a: pool(a, 3, stride=1, padding=1), x(3, 4, 12, 9))
+    work(lambda a: F.max_pool2d(a, 3, dilation=2), x(3, 4, 12, 9))
     work(lambda a: F.adaptive_avg_pool2d(a, (5, 4)), x(3, 4, 12, 9))
     work(lambda a: F.adaptive_max_pool2d(a, (5, 4)), x(3, 4, 12, 9))
     def unpooled(a):
@@ -181,6 +184,15 @@ PROGRAM = """
         a[a > 1] = 0.0
         return a
     work(put, x(13, 7), x(50, 7))
+    work(lambda w: F.embedding(index, w, padding_idx=1, scale_grad_by_freq=True), x(13, 7))
+    F.one_hot(index)
+    # what is done while a step is recorded
+    def recorded(function, *inputs):
+        tg.compile(function)(*inputs)
+    weight = x(6, 4, 3, 3)
+    recorded(lambda a: tg.autograd.grad(F.conv2d(a, weight, padding=1).sum(), weight)[0], x(3, 4, 12, 9))
+    recorded(lambda a: tg.autograd.grad(a.unfold(1, 3, 2).sum(), a)[0], x(13, 7))
+    recorded(lambda a, i: (a[i], a.take_along_dim(i, 0)), x(13), whole(13, 20) - 13)
     plain = x(13, 7).detach()
     plain[plain > 1] = 0.0
     work(lambda a: tg.searchsorted(a.detach().sort(1)[0], a.detach()), x(13, 7))
@@ -223,10 +235,12 @@ WHOLE = {
     "index.bounds",
     "index.coordinates",
     "index.places",
+    "index.row_factors",
     "random.shuffle",
     "rows.count_up",
     "rows.examine",
     "small.column_sums",
+    "small.normalize_planes_grad",
 }
 
 
