@@ -26,6 +26,7 @@ from .derive import Expr, derived_rules
 from .kernels.arrays import cast, copy, duplicate
 from .kernels.formula import Emitter, Scalar
 from .kernels.recording import active, now
+from .locks import shared
 from .modes import modes
 from .op import KernelOp, Op, Packed, Rule, check_inplace, rebase, registry
 from .replay import Algebra, Short
@@ -360,8 +361,13 @@ class Elementwise(Op):
         """Give the fast path its kernel once the general path has shown that the types agree."""
         # A number reaches the kernel as a float, so only floating tensors may meet numbers on the short way.
         if char not in variant.flat and (char in "fd" or not variant.numbers) and not active:
-            variant.flat[char] = variant.forward().flat(char, char * arrays + out)
-            learned.add(variant)
+            kernel = variant.forward().flat(char, char * arrays + out)
+            with shared:
+                if (
+                    not active
+                ):  # no other thread has begun to record meanwhile, and counts on there being no short way
+                    variant.flat[char] = kernel
+                    learned.add(variant)
 
     def _finish(self, values: list[Any], made: np.ndarray, params: dict[str, Any]) -> Any:
         cls = next(v for v in values if isinstance(v, Value))

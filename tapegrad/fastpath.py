@@ -16,12 +16,13 @@ import linecache
 import sys
 from collections.abc import Callable
 from functools import cache as once
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from . import config, tape
 from .elementwise import Elementwise, learned
+from .locks import shared
 from .modes import hooked, modes, paused
 from .tape import LEAF, Entry, Value
 
@@ -339,13 +340,26 @@ def _code(text: str) -> Any:
 
 
 class Paused:
-    """Within the block no op takes its short way, in any thread: the kernels that it looks up are out of sight."""
+    """Within the block no op takes its short way, in any thread: the kernels that it looks up are out of sight.
+
+    They come back when the last thread has left its block.
+    """
+
+    _inside: ClassVar[list[None]] = []
+    _kernels: ClassVar[list[tuple[Any, dict[str, Any]]]] = []
 
     def __enter__(self) -> None:
-        self._kernels = [(variant, dict(variant.flat)) for variant in learned]
-        for variant, _ in self._kernels:
-            variant.flat.clear()
+        with shared:
+            self._inside.append(None)
+            if len(self._inside) == 1:
+                self._kernels[:] = [(variant, dict(variant.flat)) for variant in learned]
+                for variant, _ in self._kernels:
+                    variant.flat.clear()
 
     def __exit__(self, *exc: object) -> None:
-        for variant, flat in self._kernels:
-            variant.flat.update(flat)
+        with shared:
+            self._inside.pop()
+            if not self._inside:
+                for variant, flat in self._kernels:
+                    variant.flat.update(flat)
+                self._kernels.clear()

@@ -177,8 +177,8 @@ class Recordings:
         self._short = Paused()
 
     def __enter__(self) -> None:
+        recording.active.append(None)  # from now on no thread learns a short way
         self._short.__enter__()
-        recording.active.append(None)
         recording.here.recorder = self._recorder
 
     def __exit__(self, *exc: object) -> None:

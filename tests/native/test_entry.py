@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -890,6 +891,34 @@ def test_two_threads_at_once() -> None:
         t.join()
     assert not wrong
     check(fn, inputs[0], short_way=None)
+
+
+def test_threads_that_record_at_the_same_time() -> None:
+    # While one of them records, another one must not give the ops their short ways back, which nobody would see.
+    for _ in range(3):
+        (tensor(5) * tensor(5) + 1).tanh() - tensor(5) / tensor(5)  # the ops learn their short ways
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    wrong: list[Any] = []
+
+    def work(number: int) -> None:
+        for turn in range(40):
+            fn = tg.compile(lambda x, y: (x * y + number).tanh() - x / y)
+            for seed in range(3):
+                x, y = tensor(5, seed=seed), tensor(5, seed=seed + 20)
+                found = fn(x, y)
+                if not np.allclose(found.numpy(), fn.function(x, y).numpy(), atol=1e-5):
+                    wrong.append((number, turn, seed))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
 
 
 def test_threads_with_grad_modes_of_their_own() -> None:
