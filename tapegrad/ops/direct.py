@@ -14,10 +14,10 @@ import numpy as np
 
 from ..kernels import recording
 from ..kernels.recording import active
-from ..modes import modes
+from ..modes import modes, paused
 from ..op import KernelOp, Packed
 from ..replay import Algebra
-from ..tape import Entry, record
+from ..tape import LEAF, Entry, record
 
 _new = object.__new__
 
@@ -44,16 +44,19 @@ class DirectOp(KernelOp):
         first = values[0]
         if type(first) is np.ndarray:
             return recording.forward(self, values, params) if active else self.forward(*values, **params)
-        free = False
-        if len(values) == 2 and not active and values[1] is not None:
-            # The usual case, without lists: a small product takes no longer than they do.
-            second = values[1]
-            array = self.forward(first._array, second._array, **params)
-            free = (first._node if first._view is None else first._source()) is None
-            free = free and (second._node if second._view is None else second._source()) is None
-        else:
-            arrays = [None if v is None else v._array for v in values]
-            array = recording.forward(self, arrays, params) if active else self.forward(*arrays, **params)
+        arrays: list[Any] = []
+        edges: list[Any] = []
+        needed = False
+        for v in values:  # one loop, no calls: a small product takes no longer than they do
+            if v is None:
+                arrays.append(None)
+                edges.append(None)
+                continue
+            arrays.append(v._array)
+            node = v._node if v._view is None else v._source()
+            edges.append(v if node is LEAF else node)
+            needed = needed or node is not None
+        array = recording.forward(self, arrays, params) if active else self.forward(*arrays, **params)
         # Value._make, written out: products are small and many.
         result = _new(first._result)
         result._array = array
@@ -64,21 +67,14 @@ class DirectOp(KernelOp):
         result._node = None
         result._version = [0, None]
         result._view = None
-        if not free and modes.grad:
-            edges = [None if v is None else v._edge() for v in values]
-            needs = tuple([e is not None for e in edges])
-            if True in needs:
-                result._node = self._recorded(values, edges, needs, params, array)
+        if needed and (not paused or modes.grad):
+            result._node = self._recorded(values, tuple(edges), params, array)
         return result
 
     def _recorded(
-        self,
-        values: Sequence[Any],
-        edges: list[Any],
-        needs: tuple[bool, ...],
-        params: dict[str, Any],
-        out: np.ndarray,
+        self, values: Sequence[Any], edges: tuple[Any, ...], params: dict[str, Any], out: np.ndarray
     ) -> Entry:
+        needs = tuple([e is not None for e in edges])
         kept = self._kept.get(needs)
         if kept is None:
             names = self.save_list(needs)
@@ -99,7 +95,7 @@ class DirectOp(KernelOp):
                 stamps += (version, version[0])
         indices = tuple([0 if v is None else v._index for v in values])
         meta = ((out.shape, out.dtype),)
-        return record(self, tuple(edges), indices, tuple(saved), tuple(stamps), params, meta)
+        return record(self, edges, indices, tuple(saved), tuple(stamps), params, meta)
 
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         saved = entry.saved
