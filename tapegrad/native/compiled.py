@@ -13,6 +13,7 @@ from .. import config, dtypes, tape
 from ..fastpath import Paused
 from ..kernels import recording
 from ..kernels.recording import RecordingError, StaleError
+from ..locks import shared
 from ..modes import modes
 from ..tape import LEAF, Value
 from . import export
@@ -80,7 +81,7 @@ class Compiled:
                         self._enter, self._last = r.enter, (key, r)
                         return result
                     except StaleError:
-                        found.remove(r)
+                        self.recordings[key] = [other for other in found if other is not r]
                         break
         if key in self.fallbacks:
             return self.function(*args, **kwargs)
@@ -104,7 +105,7 @@ class Compiled:
                 f"{self.name} has not been called yet, or runs eagerly: there is nothing to {what}"
             )
         key, r = self._last
-        if r.program is None:
+        if not r.ready:
             r.lower(self.without)
         return key, r
 
@@ -159,13 +160,17 @@ class Compiled:
             self.fallbacks[key] = str(err)
             warnings.warn(f"{self.name} runs eagerly: {err}", RuntimeWarning, stacklevel=3)
             return self.function(*args, **kwargs)
-        kept = self.recordings.setdefault(key, [])
-        kept[:] = [r for r in kept if r.epoch == recording.epoch[0]][1 - ALTERNATIVES :]
-        kept.insert(0, made)
-        self._last = key, made
-        self.recordings.move_to_end(key)
-        while len(self.recordings) > REMEMBERED:
-            self.recordings.popitem(last=False)
+        with shared:
+            kept = self.recordings.setdefault(key, [])
+            # A new list, since another thread may be looking through the old one.
+            self.recordings[key] = [
+                made,
+                *[r for r in kept if r.epoch == recording.epoch[0]][: ALTERNATIVES - 1],
+            ]
+            self._last = key, made
+            self.recordings.move_to_end(key)
+            while len(self.recordings) > REMEMBERED:
+                self.recordings.popitem(last=False)
         return result
 
 

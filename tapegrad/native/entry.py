@@ -182,15 +182,35 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     for k, call in enumerate(recording.before):
         if call.counts:
             yield f"before{k}.commit()"
-    for k, (generator, _, _) in enumerate(recording.generators):
-        scope[f"g{k}"] = generator
-        yield f"at{k} = g{k}._offset"
     yield "try:"
     yield "    space = spaces.pop()"
     yield "except IndexError:"
     yield "    space = workspace()"
     if program.arena_size > PRIVATE:
         yield f"space.take({program.arena_size})"
+    for k, (generator, _, _) in enumerate(recording.generators):
+        scope[f"g{k}"] = generator
+    block = list(_guarded_run(recording, scope, leaves))
+    if recording.generators:  # another thread would draw the same numbers
+        yield f"with {', '.join(f'g{k}._lock' for k in range(len(recording.generators)))}:"
+        yield from ["    " + line for line in block]
+    else:
+        yield from block
+    for k, version in enumerate(recording.versions):
+        scope[f"v{k}"] = version
+        yield f"v{k}[0] += 1"
+    for k, leaf in enumerate(recording.cleared):
+        yield f"{_leaf(leaf, f'cleared{k}', scope)}._grad = None"
+    for k, call in enumerate(recording.after):
+        scope[f"after{k}"] = call
+        yield f"after{k}()"
+    yield from _results(recording, scope)
+
+
+def _guarded_run(recording: Any, scope: dict[str, Any], leaves: dict[int, str]) -> Iterator[str]:
+    """The lines that run the machine, look whether it met bad values, and put gradients back if something raises."""
+    numbers = range(len(recording.generators))
+    yield from [f"at{k} = g{k}._offset" for k in numbers]
     yield "try:"
     yield from ["    " + line for line in _run(recording, scope)]
     for k, (ref, check, fine) in enumerate(recording.checks):
@@ -201,19 +221,10 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
         yield f"        check{k}({result})"
     yield "except BaseException:"
     yield from [f"    if f{n}: {leaf}._grad = o{n}" for n, leaf in leaves.items()]
-    give_back = "done(space)" if program.arena_size > PRIVATE else "spaces.append(space)"
-    yield from ["    raise", "finally:", f"    {give_back}"]
+    large = recording.program.arena_size > PRIVATE
+    yield from ["    raise", "finally:", "    done(space)" if large else "    spaces.append(space)"]
     for k, (_, _, used) in enumerate(recording.generators):
         yield f"g{k}._offset = (at{k} + {used}) & {0x7FFF_FFFF_FFFF_FFFF}"
-    for k, version in enumerate(recording.versions):
-        scope[f"v{k}"] = version
-        yield f"v{k}[0] += 1"
-    for k, leaf in enumerate(recording.cleared):
-        yield f"{_leaf(leaf, f'cleared{k}', scope)}._grad = None"
-    for k, call in enumerate(recording.after):
-        scope[f"after{k}"] = call
-        yield f"after{k}()"
-    yield from _results(recording, scope)
 
 
 def _leaf(leaf: Any, name: str, scope: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Sequence
@@ -87,7 +88,8 @@ class Recording:
         self.op = CompiledOp(outer, name)
         # Counters of tensors that nobody else holds need no counting.
         self.versions = [v for v in recorder.changed.values() if sys.getrefcount(v) > 3]
-        self.generators = list(recorder.generators.values())
+        # A run holds the locks of all of them, in one order for all programs.
+        self.generators = sorted(recorder.generators.values(), key=lambda item: id(item[0]))
         self.before, self.after, self.checks = recorder.before, recorder.after, recorder.checks
         self.first = [
             group[0][0] for group in recorder.groups
@@ -98,6 +100,8 @@ class Recording:
         self.shared = self._shared()
         self.plain_state = self._plain_state() if self.shared else {}
         self.program: Program | None = None
+        self.ready = False  # whether the program and all that belongs to it is there
+        self._lowering = threading.Lock()
         self._note_state()
         # What folds into constants is small; all else is forgotten, since a recording may never be used again.
         self._forget(LARGEST)
@@ -268,13 +272,17 @@ class Recording:
 
     def lower(self, without: frozenset[str]) -> Program:
         """Make the program; says so, once, if kernels have to be compiled for it and that takes a while."""
-        notice = threading.Timer(1.0, _say, [self.op.name])
-        notice.daemon = True
-        notice.start()
-        try:
-            return self._lower(without)
-        finally:
-            notice.cancel()
+        with self._lowering:
+            if self.ready:  # another thread has done it
+                assert self.program is not None
+                return self.program
+            notice = threading.Timer(1.0, _say, [self.op.name])
+            notice.daemon = True
+            notice.start()
+            try:
+                return self._lower(without)
+            finally:
+                notice.cancel()
 
     def _lower(self, without: frozenset[str]) -> Program:
         r = self.recorder
@@ -288,6 +296,7 @@ class Recording:
             self.outer.lower(r.memories, without)
         self._forget(0)
         self.enter = written_out(self)
+        self.ready = True
         return made
 
     def _maker(self, memory: Memory) -> tuple[tuple[int, ...], np.dtype, Any, Any]:
@@ -307,7 +316,17 @@ class Recording:
 
     def run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:
         """Do it again."""
-        program = self.program or self.lower(without)
+        if not self.generators:
+            return self._run(tensors, without)
+        with contextlib.ExitStack() as stack:
+            for generator, _, _ in self.generators:  # another thread would draw the same numbers
+                stack.enter_context(generator._lock)
+            return self._run(tensors, without)
+
+    def _run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:
+        program = self.program
+        if program is None or not self.ready:
+            program = self.lower(without)
         bound = [tensors[j]._array for j in self.first]
         for call in self.before:
             call()
@@ -350,9 +369,8 @@ class Recording:
                 leaf._grad = grad
             raise
         starts = [(generator, generator._offset) for generator, _, _ in self.generators]
-        if self.generators:
-            for generator, _, used in self.generators:
-                generator._offset = (generator._offset + used) & 0x7FFF_FFFF_FFFF_FFFF
+        for generator, _, used in self.generators:
+            generator._offset = (generator._offset + used) & 0x7FFF_FFFF_FFFF_FFFF
         for version in self.versions:
             version[0] += 1
         for leaf in self.cleared:

@@ -184,7 +184,7 @@ def report(compiled: Any, profile: bool, sources: bool) -> Report:
             part.lines.append(
                 "out of date: a tensor or module that it uses was changed in a way that needs a new recording"
             )
-        if r.program is None:
+        if not r.ready:
             part.lines.append(
                 f"recorded {_many(len(r.recorder.steps), 'step')}; not lowered yet (the next call does it)"
             )

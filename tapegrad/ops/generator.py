@@ -41,7 +41,9 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         check_device(device)
         self.device = cpu
-        self._lock = threading.Lock()
+        self._lock = (
+            threading.RLock()
+        )  # a compiled step holds it while it runs, and may call Python that draws
         self._seed = _DEFAULT_SEED
         self._offset = 0
 

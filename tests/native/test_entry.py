@@ -921,6 +921,61 @@ def test_threads_that_record_at_the_same_time() -> None:
     assert not wrong
 
 
+def test_threads_that_use_a_recording_for_the_first_time_at_once() -> None:
+    wrong: list[Any] = []
+    for turn in range(20):
+        fn = tg.compile(lambda x: (x * (tg.arange(8.0) * 2 + 1) + turn).tanh() * tg.ones(8))  # noqa: B023
+        x = tensor(8, seed=turn)
+        expected = fn(x)
+        barrier = threading.Barrier(3)
+
+        def work(fn: Any = fn, x: Any = x, expected: Any = expected, barrier: Any = barrier) -> None:
+            barrier.wait()
+            try:
+                same([expected] * 3, [fn(x) for _ in range(3)])
+            except (AssertionError, AttributeError, RuntimeError) as err:
+                wrong.append(err)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not wrong
+        assert sum(map(len, fn.recordings.values())) == 1
+
+
+@pytest.mark.parametrize("short_way", [True, False])
+def test_threads_draw_other_random_numbers(short_way: bool) -> None:
+    generator = tg.Generator()
+
+    def plain(x: Any) -> Any:
+        return x + tg.rand(50_000, generator=generator)
+
+    fn = tg.compile(plain if short_way else lambda x: {"sum": plain(x)})
+    x = tg.zeros(50_000)
+    for _ in range(3):
+        fn(x)
+    assert (fn._enter is not None) == short_way
+    generator.manual_seed(1)
+    expected = {tuple(plain(x)[:4].tolist()) for _ in range(60)}
+    generator.manual_seed(1)
+    drawn: list[Any] = []
+
+    def work() -> None:
+        for _ in range(20):
+            found = fn(x)
+            drawn.append(tuple((found if short_way else found["sum"])[:4].tolist()))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(drawn) == 60
+    assert set(drawn) == expected, "in some order, those of one thread"
+
+
 def test_threads_with_grad_modes_of_their_own() -> None:
     fn = warmed(lambda x: (x * WEIGHT).sum(), lambda seed: (tensor(3, seed=seed),))
     needs: list[bool] = []
