@@ -26,6 +26,8 @@ _CALL = 50_000
 _CLEARLY = 0.9
 # Pairs of places that meet, of which there are tables.
 _MOST = 1 << 17
+# Elements of the panel of as many images as a vector has lanes. With larger ones neither way is ahead.
+_LARGEST = 1 << 22
 
 
 def meeting(w: Windows) -> int:
@@ -137,14 +139,16 @@ def _possible(w: Windows, lanes: int) -> bool:
 def forward(w: Windows, images: int, channels: int, outs: int, groups: int, lanes: int) -> bool:
     """Whether the forward map goes over panels; channels and outs are those of a group."""
     sizes = (w, images, channels, outs, groups, lanes)
-    return _possible(w, lanes) and _panels(*sizes, False) < _CLEARLY * _in_place(*sizes)
+    fits = lanes * channels * groups * math.prod(w.size) <= _LARGEST
+    return fits and _possible(w, lanes) and _panels(*sizes, False) < _CLEARLY * _in_place(*sizes)
 
 
 @lru_cache(maxsize=1024)
 def input_adjoint(w: Windows, images: int, channels: int, outs: int, groups: int, lanes: int) -> bool:
     """Whether the map back from outputs to inputs does."""
     sizes = (w, images, channels, outs, groups, lanes)
-    return _possible(w, lanes) and _panels(*sizes, True) < _CLEARLY * _in_place_back(*sizes)
+    fits = lanes * outs * groups * w.outputs() <= _LARGEST
+    return fits and _possible(w, lanes) and _panels(*sizes, True) < _CLEARLY * _in_place_back(*sizes)
 
 
 @lru_cache(maxsize=1024)

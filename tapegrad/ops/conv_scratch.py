@@ -1,4 +1,7 @@
-"""Working memory of convolutions, kept per thread: fresh pages cost more than the arithmetic."""
+"""Working memory of convolutions: fresh pages cost more than the arithmetic.
+
+Small pieces are kept per thread. Large ones come from where results do, which bounds what is kept.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import numpy as np
 from .. import buffers
 from ..kernels.recording import now
 
+_LARGE = 1 << 18  # elements
+
 
 class _Scratch(threading.local):
     def __init__(self) -> None:
@@ -18,6 +23,8 @@ class _Scratch(threading.local):
         """Some elements for one use, until the next one of that name."""
         if now() is not None:  # a recorded step has memory of its own
             return np.empty(size, dtype)
+        if size > _LARGE:
+            return buffers.empty((size,), dtype)
         have = self.buffers.get((use, dtype.char))
         if have is None or have.size < size:
             have = self.buffers[use, dtype.char] = buffers.aligned(size, dtype)

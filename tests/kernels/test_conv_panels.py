@@ -152,9 +152,17 @@ def test_many_images_with_many_channels_go_over_panels(
     w = Windows((7, 7), (7, 7), (3, 3), (1, 1), (1, 1), (1, 1))
     assert choose(w, 16, 256, 256, 1, 16)
     assert not choose(w, 1, 1, 1, 1, 16)  # rows and lanes would be empty
-    large = Windows((300, 300), (300, 300), (3, 3), (1, 1), (1, 1), (1, 1))
-    assert not choose(large, 16, 256, 256, 1, 16)  # its table would be too long
+    large = Windows((130, 130), (130, 130), (3, 3), (1, 1), (1, 1), (1, 1))
+    assert not choose(large, 16, 4, 4, 1, 16)  # its table would be too long
     assert not choose(w._replace(padding=(1, 1)), 16, 256, 256, 1, 2)  # rows do not fit into a vector
+
+
+def test_a_panel_has_a_largest_size() -> None:
+    w = Windows((7, 7), (7, 7), (3, 3), (1, 1), (1, 1), (1, 1))
+    assert conv_choice.forward(w, 16, 16, 6000, 1, 16)
+    assert not conv_choice.forward(w, 16, 6000, 16, 1, 16)
+    assert conv_choice.input_adjoint(w, 16, 6000, 16, 1, 16)
+    assert not conv_choice.input_adjoint(w, 16, 16, 6000, 1, 16)
 
 
 def test_every_map_goes_the_way_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
