@@ -272,12 +272,18 @@ def _result(
     ports = _ports(items, placed, chains)
     for number, (chain, _) in enumerate(chains):
         start, end = ports[number]
+        # Past the taller boxes beside the two ends an arrow goes straight.
+        first, last = items[chain[0]].layer, items[chain[-1]].layer
         points = [(start, placed[chain[0]].y + placed[chain[0]].height)]
+        if points[0][1] < tops[first] + heights[first]:
+            points.append((start, tops[first] + heights[first]))
         for j in chain[1:-1]:
             points += [
                 (items[j].x, tops[items[j].layer]),
                 (items[j].x, tops[items[j].layer] + heights[items[j].layer]),
             ]
+        if tops[last] < placed[chain[-1]].y:
+            points.append((end, tops[last]))
         points.append((end, placed[chain[-1]].y))
         lines.append(points)
     shown = [

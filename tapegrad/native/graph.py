@@ -193,8 +193,6 @@ def _step_box(at: int, step: Step, labels: Labels, flow: Flow, facts: _Facts) ->
 def _source_box(ref: Ref, sort: str, labels: Labels, at: int) -> Box:
     memory = ref.memory
     name, text = labels.name(memory), kind(memory.root.shape, memory.root.dtype)
-    if sort == "const" and memory.index not in labels.names:
-        name = "constant"
     tip = f"{sort if sort != 'const' else ''} {name}\n{text}, {memory.size:,} bytes".lstrip()
     return Box(sort, clipped(name, 44), [text], tip, at - 0.5)
 

@@ -13,7 +13,7 @@ from ..inspection.rows import kind
 from ..kernels.recording import root_of
 from ..tape import LEAF, Value
 from .outside import outside_values
-from .steps import ARGUMENT, RESULT, STATE, Memory, Ref
+from .steps import ARGUMENT, RESULT, STATE, Map, Memory, Ref
 from .trees import SLOT
 
 
@@ -29,7 +29,7 @@ class Labels:
         plain = {
             ARGUMENT: f"arg{memory.number}",
             RESULT: f"result{memory.number}",
-            STATE: f"state{memory.index}",
+            STATE: f"{'const' if self.sorts.get(memory.index) == 'const' else 'state'}{memory.index}",
         }
         return self.names.get(memory.index) or plain.get(memory.kind, f"t{memory.index}")
 
@@ -190,8 +190,11 @@ def _name_outside(made: Labels, function: Any, recording: Any) -> None:
             made.sorts[memory.index] = (
                 "parameter" if leaf else "state" if memory.index in written else "const"
             )
+    # Tables are given to kernels; what a loop over elements reads besides tensors is a constant.
+    steps = (*recording.recorder.steps, *recording.outer.steps)
+    read = {r.memory.index for s in steps if isinstance(s, Map) for r in s.reads()}
     for memory in memories.values():
-        if memory.constant:
+        if memory.constant or memory.index in read:
             made.sorts.setdefault(memory.index, "const")
 
 

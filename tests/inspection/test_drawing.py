@@ -54,6 +54,10 @@ def _check_geometry(picture: drawing.Drawing) -> None:
         assert head.x <= line[-1][0] <= head.x + head.width
         assert line[-1][1] == head.y
         assert all(a[1] <= b[1] for a, b in itertools.pairwise(line))  # downwards only
+        for (x0, y0), (x1, y1) in itertools.pairwise(line):
+            hull = Placed(min(x0, x1), y0, abs(x1 - x0), y1 - y0)
+            others = (b for j, b in enumerate(places.boxes) if j not in (arrow.tail, arrow.head))
+            assert all(_apart(hull, b) for b in others), "no arrow runs behind a box"
 
 
 class Block(nn.Module):
