@@ -135,7 +135,8 @@ class World:
 def test_anything_in_any_order(seed: int) -> None:
     eager, compiled = World(seed), World(seed)
     programs = [tg.compile(f) for f in compiled.functions]
-    history = []
+    history: list[Any] = []
+    kept: list[Any] = []
     for at in range(60):
         results: list[Any] = []
         for world, functions in ((eager, eager.functions), (compiled, programs)):
@@ -151,8 +152,15 @@ def test_anything_in_any_order(seed: int) -> None:
                 else:
                     results.append(type(err))
         history.append((number, [tuple(a.shape) for a in args]))
+        if number == 0 and at % 3 and isinstance(results[0], tuple):
+            for out, *_ in results:  # differentiated outside
+                if out.requires_grad:
+                    out.tanh().sum().backward()
+        kept.append(results)
         try:
             same(*results)
             same(eager.seen(), compiled.seen())
         except AssertionError as err:
             raise AssertionError(f"step {at}: {history[-5:]}") from err
+    for results in kept:  # what was handed out changes only as it does in eager mode
+        same(*results)
