@@ -122,7 +122,7 @@ def _measured(
             mine.append(time.perf_counter() - between)
             entering.append(between - began)
     empty = statistics.median(entering) if entering else 0.0
-    whole = max(statistics.median(together) - empty * len(stretches), 0.0)
+    whole = max(statistics.median(together) - empty * len(stretches), 0.0) if entering else 0.0
     found: list[tuple[Step, str, float | None]] = []
     for (step, label), piece, mine in zip(steps, pieces, taken, strict=True):
         cost = statistics.median(mine) - (empty if piece is not None else 0.0) if mine else None
