@@ -195,26 +195,40 @@ def normalize_rows_weights(g, x, mean, rstd, scratch, weight, bias, rows, n, sta
                 bias[left + j] += scratch[totals + j]
 
 
+# A read waits for earlier writes whose addresses agree in the last 12 bits, as if they were to the same place. So stretches
+# that are written side by side, the first of them at the start of a page, begin at other places of their pages.
+PAGE = 1024  # numbers of 4 bytes
+APART = 352
+
+
+def slopes_scratch(n: int) -> int:
+    """How many numbers of scratch memory normalize_rows_slopes needs for each piece."""
+    return 2 * (-(-n // PAGE) * PAGE) + PAGE
+
+
 @kernel
 def normalize_rows_slopes(
     g, x, weight, mean, rstd, out, scratch, parts, rows, piece, n, centered, start, stop
 ):
     """normalize_rows_grad, and normalize_rows_weights for each ``piece`` of rows, while a row is in the cache
 
-    The range counts pieces; parts[piece] is 2 * n sums in float64, of g * y and then of g; ``scratch`` holds as many
-    numbers for each piece.
+    The range counts pieces; parts[piece] is 2 * n sums in float64, of g * y and then of g; ``scratch`` has
+    room for slopes_scratch(n) numbers for each piece.
     """
+    room = (n + PAGE - 1) // PAGE * PAGE
     for part in range(start, stop):
         first, end = part * piece, min((part + 1) * piece, rows)
-        products = part * 2 * n
-        totals = products + n
+        products = part * (2 * room + PAGE) + APART
+        totals = products + room + APART
+        to = part * 2 * n
         for j in range(2 * n):
-            parts[products + j] = 0.0
+            parts[to + j] = 0.0
         r = first
         while r < end:
             pause = min(r + 32, end)
-            for j in range(2 * n):
+            for j in range(n):
                 scratch[products + j] = 0.0
+                scratch[totals + j] = 0.0
             while r < pause:
                 row = r * n
                 shift, scale, lack = _row_numbers(x, mean, rstd, r, n)
@@ -230,8 +244,9 @@ def normalize_rows_slopes(
                     scratch[products + j] += a * y
                     scratch[totals + j] += a
                 r += 1
-            for j in range(2 * n):
-                parts[products + j] += scratch[products + j]
+            for j in range(n):
+                parts[to + j] += scratch[products + j]
+                parts[to + n + j] += scratch[totals + j]
 
 
 @kernel

@@ -102,7 +102,8 @@ def row_slopes(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, *, lead: A
         rows = x.size // n
         piece = max(32, -(-rows // 64))
         pieces = -(-rows // piece)
-        scratch, parts = np.empty(pieces * 2 * n, x.dtype), np.empty(pieces * 2 * n)
+        scratch = buffers.empty((pieces * kernels.norm.slopes_scratch(n),), x.dtype)
+        parts = np.empty(pieces * 2 * n)
         g, w = contiguous(g, x.dtype), _or(weight, n, 1.0, x.dtype)
         args = (g, x, w, mean, rstd, out, scratch, parts, rows, piece, n, int(centered))
         launch(kernels.norm.normalize_rows_slopes, args, pieces, 2 * x.size)
