@@ -17,6 +17,7 @@ import numpy as np
 from . import scalar
 from .jit import FLAGS, Kernel
 from .scalar_bits import maximum
+from .vectors import one_by_one
 
 BLOCK = 512  # of a row
 WIDTH = 128  # columns of a tile
@@ -140,6 +141,7 @@ def _rows(exp, log, tag):
             shift = type(g[first])(_dot(g, y, first, last))
             for i in range(first, last):
                 out[i] = (g[i] - shift) * y[i]
+            one_by_one()
 
     def log_softmax_grad_rows(g, y, out, n, start, stop):
         """out[r] = g[r] - exp(y[r]) * sum of g[r]"""
