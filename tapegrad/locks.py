@@ -6,6 +6,9 @@ whatever other threads did at the time of the fork.
 
 from __future__ import annotations
 
+# Whoever compiles holds the lock below and logs, and a fork takes logging's lock as well. It must take it after this one, as
+# they do: what registers first is asked last before a fork.
+import logging as _logging  # noqa: F401
 import os
 import threading
 

@@ -58,6 +58,7 @@ TYPES: dict[str, types.Type] = {
     **{char: Data(numba.from_dtype(np.dtype(char))) for char in "bhilqBHILQfd"},
     "?": Data(types.uint8),  # numba cannot store its one-bit bool behind a pointer
     "int": types.int64,
+    "bases": types.int64,  # the address of a program's table: see machine.py
     "float": types.float64,
 }
 
@@ -75,7 +76,8 @@ class Kernel:
     """A function over data pointers and numbers, compiled once per combination of dtypes.
 
     ``label`` names the function for good: its module and name, or its name and a hash of its text. ``writes``
-    names the arrays that it writes, where its text does not show it (see access.py).
+    names the arrays that it writes, where its text does not show it (see access.py). ``rows`` names arrays of which item i of
+    the range touches the i-th of as many equal parts only: steps over the same rows can take turns (native/passes/bands.py).
     """
 
     def __init__(
@@ -84,10 +86,12 @@ class Kernel:
         label: str,
         generated: bool = False,
         writes: tuple[str, ...] | None = None,
+        rows: tuple[str, ...] = (),
         **flags: Any,
     ) -> None:
         self.fn = fn
         self.writes = writes
+        self.rows = rows
         self.origin: Any = None  # where the library has a generated kernel: see native/export.py
         self.label = label
         # numba names machine code by the function's qualified name and a count that starts anew in every process. Two
@@ -154,11 +158,11 @@ def signature(args: tuple[Any, ...]) -> tuple[str, ...]:
 _KINDS = {int: "int", float: "float", Live: "int"}
 
 
-def kernel(fn: Any = None, *, writes: tuple[str, ...] | None = None) -> Any:
-    """Mark ``fn(arrays..., numbers..., start, stop)`` as a kernel; ``writes``: see :class:`Kernel`."""
+def kernel(fn: Any = None, *, writes: tuple[str, ...] | None = None, rows: tuple[str, ...] = ()) -> Any:
+    """Mark ``fn(arrays..., numbers..., start, stop)`` as a kernel; ``writes`` and ``rows``: see :class:`Kernel`."""
     if fn is None:
-        return lambda fn: kernel(fn, writes=writes)
-    return Kernel(fn, f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}", writes=writes)
+        return lambda fn: kernel(fn, writes=writes, rows=rows)
+    return Kernel(fn, f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}", writes=writes, rows=rows)
 
 
 # numba never frees machine code: one kernel per text, however often the text is emitted.

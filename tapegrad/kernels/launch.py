@@ -105,7 +105,7 @@ def launcher(kinds: str) -> tuple[int, str]:
     return made.address(signature), f"i{kinds}ii"
 
 
-_CHARS = {"p": "B", "i": "int", "f": "float"}
+_CHARS = {"p": "B", "i": "int", "f": "float", "b": "bases"}
 
 
 @once

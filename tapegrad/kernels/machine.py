@@ -5,7 +5,7 @@ A program is a row of 64-bit words, instruction after instruction::
     trampoline, kernel, n, word 1, ..., word n
 
 The trampoline knows of what kind each word is and calls the kernel with them: "i" a whole number, "f" the bits of a float64, "p" a
-place in memory. A place has the number of a *base* in its upper 16 bits and an offset in the lower 48; the bases are a
+place in memory, "r" the number of a base that is itself the argument, "b" stands for the table of bases. A place has the number of a *base* in its upper 16 bits and an offset in the lower 48; the bases are a
 table of addresses of its own for each run, so one program serves any arguments and several threads at once. Base 0 is
 address 0: memory that stays where it is.
 
@@ -24,6 +24,7 @@ from llvmlite import ir
 from .. import locks
 from .jit import PLAIN, Kernel, from_text
 from .launch import as_integer, call_address
+from .rows import word as address_word
 
 SHIFT = 48
 _I64, _I32, _F64 = ir.IntType(64), ir.IntType(32), ir.DoubleType()
@@ -89,6 +90,10 @@ def _trampoline(module: ir.Module, kinds: str) -> None:
             base = b.load(b.gep(bases, [b.lshr(value, ir.Constant(_I64, SHIFT))]))
             offset = b.and_(value, ir.Constant(_I64, (1 << SHIFT) - 1))
             value = b.inttoptr(b.add(base, offset), _POINTER)
+        elif kind == "r":
+            value = b.load(b.gep(bases, [value]))
+        elif kind == "b":
+            value = b.ptrtoint(bases, _I64)
         elif kind == "f":
             value = b.bitcast(value, _F64)
         types.append(value.type)
@@ -162,6 +167,35 @@ def repeat() -> Any:
     """
     made: Kernel = from_text("repeat", _REPEAT, {"call_address": call_address})
     return made.entry(("int", "l", "int", "l", "l", "l", "int", "B", "l", "int", "int"))
+
+
+_BAND = """\
+def band(outer, code, table, scratch, loop, start, stop):
+    # table: bases, moved, steps, room, blocks, units, then (place, advance) of what moves and (unit, count) of each step
+    bases, moved, steps, blocks, units = table[0], table[1], table[2], table[4], table[5]
+    own = start * (table[3] // 8)
+    for j in range(bases):
+        scratch[own + j] = word(outer, 8 * j)
+    own += bases
+    address = as_integer(scratch) + 8 * (own - bases)
+    for block in range(blocks * start // units, blocks * stop // units):
+        at = 6
+        for j in range(moved):
+            scratch[own + j] = address + table[at] - block * table[at + 1]
+            at += 2
+        for j in range(steps):
+            scratch[own + moved + 2 * j] = block * table[at]
+            scratch[own + moved + 2 * j + 1] = min((block + 1) * table[at], table[at + 1])
+            at += 2
+        call_address(loop, (code, address), 0, steps)
+"""
+BAND = ("bases", "l", "l", "l", "int", "int", "int")
+
+
+def band() -> Kernel:
+    """The kernel that runs several steps block by block: see native/lower.py. Its range counts units of blocks."""
+    scope = {"as_integer": as_integer, "call_address": call_address, "word": address_word}
+    return from_text("band", _BAND, scope)
 
 
 def plain() -> bool:

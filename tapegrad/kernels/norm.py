@@ -85,7 +85,7 @@ def _pair_sums(g, x, shift, first, last):
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-@kernel
+@kernel(rows=("x", "out", "mean", "rstd"))
 def normalize_rows(x, weight, bias, out, mean, rstd, n, eps, centered, start, stop):
     """out[r] = (x[r] - mean[r]) * rstd[r] * weight + bias; mean[r] is 0 unless ``centered``"""
     for r in range(start, stop):
@@ -124,7 +124,7 @@ def _row_sums(g, x, weight, shift, scale, lack, row, first, last):
     return total, products
 
 
-@kernel
+@kernel(rows=("g", "x", "mean", "rstd", "out"))
 def normalize_rows_grad(g, x, weight, mean, rstd, out, n, centered, start, stop):
     """out[r] = rstd * (a - mean of a - y * mean of a * y), a = g * weight, y = (x - mean) * rstd"""
     for r in range(start, stop):

@@ -58,7 +58,7 @@ def _block_deviations(x, shift, first, last):
     return total, squares
 
 
-@kernel
+@kernel(rows=("x", "mean", "m2"))
 def moments_rows(x, mean, m2, n, chunk, start, stop):
     """mean of x[o, c*chunk:(c+1)*chunk] and the sum of squared deviations from it; the range counts (o, c)"""
     chunks = (n + chunk - 1) // chunk
@@ -190,7 +190,7 @@ def moments(x: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, np.
     return mean, m2
 
 
-@kernel
+@kernel(rows=("mean", "m2", "whole", "squares"))
 def merge_rows(mean, m2, whole, squares, parts, size, last, start, stop):
     """Moments of rows from those of their ``parts``, which have ``size`` elements, and ``last`` the last one"""
     for r in range(start, stop):
@@ -216,7 +216,7 @@ def merged(
     return whole, squares
 
 
-@kernel
+@kernel(rows=("mean", "m2", "result", "average"))
 def finish_moments(mean, m2, result, average, freedom, root, start, stop):
     """result = m2 / freedom, or its root; average = mean"""
     for i in range(start, stop):

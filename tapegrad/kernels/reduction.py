@@ -35,6 +35,7 @@ from .scalar_bits import maximum, minimum
 
 BLOCK = 1024  # of a row, summed with reordering allowed: 16 terms per lane where there are 64 lanes
 CHUNK = 65_536  # elements that are one unit of work for one thread
+ROW_CHUNK = 16_384  # of a long row: as much as fits beside what it is computed from into a second cache (native/passes/bands.py)
 WIDTH = 1024  # columns that are summed side by side, so that their sums stay in the first cache
 TILE = 512  # columns of a unit of work that takes all rows
 UNROLL = 8  # rows that are combined before they meet the sums
@@ -164,6 +165,7 @@ class Reduction:
             fastmath = FLAGS["fastmath"] if self.folds else _FLAGS[self.combine]
             made = from_text(f"{self.name}_{shape}", text, namespace, fastmath=fastmath)
             made.origin = (self.place, shape, compute, chars) if self.place else None
+            made.rows = (*self.arrays, *self.kept, "out") if shape == "rows" else ()
             sizes = 2 if shape == "rows" else 5
             number = "float" if compute in "fd" else "int"
             signature = (*chars, *[number] * len(self.numbers), *["int"] * (sizes + 2))
@@ -220,7 +222,7 @@ class Reduction:
     def _rows(
         self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str
     ) -> None:
-        chunk = n if n <= 2 * CHUNK else CHUNK
+        chunk = n if n <= 2 * ROW_CHUNK else ROW_CHUNK
         chunks = -(-n // chunk)
         to = out if chunks == 1 else np.empty((outer, chunks), self.wide(compute))
         self._launch("rows", compute, [*arrays, *kept, to], [*given, n, chunk], outer * chunks, outer * n)

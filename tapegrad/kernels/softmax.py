@@ -80,11 +80,12 @@ def _rows(exp, log, tag):
 
     @_summing
     def exp_block(x, y, top, first, last):
+        # In two loops: one that stores would be another loop, with another order of the sum, where x and y lie close together.
+        for i in range(first, last):
+            y[i] = exp(x[i] - top)
         total = top - top
         for i in range(first, last):
-            e = exp(x[i] - top)
-            y[i] = e
-            total += e
+            total += y[i]
         return total
 
     @_summing
@@ -273,8 +274,16 @@ def _columns(exp, log, tag):
     return _kernels(tag, softmax_columns, softmax_grad_columns)
 
 
+# Of these, a row of the range is a row.
+_ROWS = ("x", "y", "g", "out", "target", "loss", "lse")
+
+
 def _kernels(tag, *functions):
-    return {fn.__name__: Kernel(fn, f"softmax.{fn.__name__}_{tag}") for fn in functions}
+    made = {}
+    for fn in functions:
+        rows = _ROWS if fn.__name__.endswith("_rows") else ()
+        made[fn.__name__] = Kernel(fn, f"softmax.{fn.__name__}_{tag}", rows=rows)
+    return made
 
 
 def _family(exp, tag):

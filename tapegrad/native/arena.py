@@ -9,45 +9,43 @@ from .steps import TEMPORARY, Memory, Step
 ALIGN = 64  # a cache line, and the widest vector
 
 
-def lifetimes(steps: Sequence[Step]) -> dict[int, tuple[int, int]]:
-    """Per temporary: the first and the last step that touches it."""
-    found: dict[int, tuple[int, int]] = {}
+class Life:
+    """When a temporary is in use: from the first step that touches it to the last one."""
+
+    def __init__(self, memory: Memory, at: int) -> None:
+        self.size = _rounded(memory.size)
+        self.first = self.last = at
+
+
+def lives(steps: Sequence[Step]) -> dict[int, Life]:
+    """The lives of all temporaries, in order of their first steps."""
+    found: dict[int, Life] = {}
     for at, step in enumerate(steps):
         for ref in (*step.reads(), *step.writes()):
             if ref.memory.kind == TEMPORARY:
-                first = found.get(ref.memory.index, (at, at))[0]
-                found[ref.memory.index] = (first, at)
+                found.setdefault(ref.memory.index, Life(ref.memory, at)).last = at
     return found
 
 
-def plan(steps: Sequence[Step], memories: Sequence[Memory], reuse: bool = True) -> tuple[dict[int, int], int]:
+def plan(steps: Sequence[Step]) -> tuple[dict[int, int], int]:
     """Offset of each temporary in the arena, and the size of the arena, in bytes.
 
     The largest ones choose first, each the lowest gap that is free during its whole life.
     """
-    lives = lifetimes(steps)
     offsets: dict[int, int] = {}
-    if not reuse:
-        end = 0
-        for index in lives:
-            offsets[index] = end
-            end += _rounded(memories[index].size)
-        return offsets, end
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; by offset
     total = 0
-    for index in sorted(lives, key=lambda i: (-memories[i].size, lives[i])):
-        first, last = lives[index]
-        size = _rounded(memories[index].size)
+    for index, life in sorted(lives(steps).items(), key=lambda item: (-item[1].size, item[1].first)):
         at = 0
         for offset, end, begin, until in placed:
-            if begin <= last and first <= until:  # alive at the same time
-                if at + size <= offset:
+            if begin <= life.last and life.first <= until:  # alive at the same time
+                if at + life.size <= offset:
                     break
                 at = max(at, end)
         offsets[index] = at
-        placed.append((at, at + size, first, last))
+        placed.append((at, at + life.size, life.first, life.last))
         placed.sort()
-        total = max(total, at + size)
+        total = max(total, at + life.size)
     return offsets, total
 
 

@@ -14,8 +14,9 @@ from ..kernels.recording import RecordingError, use
 from ..modes import enable_grad, no_grad
 from ..tape import LEAF, Value
 from .compiled import Recordings
+from .lower import FIRST
 from .passes import optimised
-from .program import FIRST, Program, Stretch
+from .program import Program, Stretch
 from .record import Recorder
 from .steps import STATE
 from .trees import flatten, unflatten

@@ -34,7 +34,8 @@ import numpy as np
 from .. import buffers, config, dtypes, kernels, modes
 from ..kernels import recording as recordings
 from ..tape import LEAF, fresh
-from .program import FIRST, MOST, PRIVATE, Program
+from .lower import FIRST
+from .program import MOST, PRIVATE, Program
 from .steps import Host, Ref
 from .trees import SLOT
 

@@ -27,10 +27,11 @@ from ..elementwise import Elementwise
 from ..kernels.recording import Live, RecordingError
 from ..op import registry
 from ..tape import Value
+from .passes.bands import bands
 from .passes.fuse import fused_loop
 from .program import Program
 from .report import sources_of
-from .steps import ARGUMENT, RESULT, STATE, Call, Host, Map, Memory, Ref, Step
+from .steps import ARGUMENT, RESULT, STATE, Call, Host, Map, Memory, Ref, Step, flat
 from .trees import SLOT, flatten, unflatten
 
 FORMAT = "tapegrad program 1"
@@ -86,7 +87,7 @@ def save(recording: Any, path: str | os.PathLike[str], structure: Any) -> None:
     order = [g[0][0] for g in recording.recorder.groups]
     if order != sorted(order):
         writer.renumber = {j: n for n, j in enumerate(order)}
-    steps = [writer.step(step) for step in program.steps]
+    steps = [writer.step(step) for step in flat(program.steps)]
     arguments = sorted(((order[m.number], m) for m in recording.arguments), key=lambda pair: pair[0])
     description = {
         "format": FORMAT,
@@ -326,7 +327,7 @@ def _built(description: dict[str, Any], arrays: dict[int, np.ndarray], cls: type
         address = root.__array_interface__["data"][0]
         memory = memories[index] = Memory(root, address, root.nbytes, len(memories))
         memory.kind, memory.number = kind, number
-    steps = [_step(s, memories) for s in description["steps"]]
+    steps = bands([_step(s, memories) for s in description["steps"]])
     results = sorted((m for m in memories.values() if m.kind == RESULT), key=lambda m: m.number)
     program = Program(steps, list(memories.values()), count, results)
     outputs = []

@@ -11,7 +11,7 @@ from ..inspection.rows import kind
 from ..sites import describe_site, shown_file, site_line
 from .labels import Labels
 from .program import Program, Stretch
-from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Call, Host, Map, Ref, Step
+from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Band, Call, Host, Map, Ref, Step
 
 BEFORE = -1  # instead of a step's number: what was there before the run
 MOST_LINES = 14  # of the formulas in a box
@@ -19,7 +19,9 @@ PLURAL = {"argument": "arguments", "parameter": "parameters", "state": "other st
 
 
 def title(step: Step, width: int = 60) -> str:
-    """A step's name; of a fused loop the formulas that it was made of."""
+    """A step's name; of a fused loop the formulas that it was made of, of a band its steps."""
+    if isinstance(step, Band):
+        return clipped(" | ".join(title(s, width) for s in step.steps), width)
     parts = step.loop.parts if isinstance(step, Map) else ()
     return clipped(" + ".join(parts), width) if parts else step.name
 
@@ -185,7 +187,7 @@ def _step_box(at: int, step: Step, labels: Labels, flow: Flow, facts: _Facts) ->
     tip += filter(None, [facts.stages.get(id(step)), facts.kernels.get(id(step)), *formulas])
     tip += [f"reads {', '.join(dict.fromkeys(labels.text(r) for _, r in flow.sources[at])) or 'nothing'}"]
     tip += [f"writes {', '.join(shown) or 'nothing'}", *notes]
-    name = "fused loop" if formulas else step.name
+    name = "band of rows" if isinstance(step, Band) else "fused loop" if formulas else step.name
     lines = [clipped(line, 48) for line in (*lines, *shown)]
     return Box(sort, clipped(name, 44), lines, "\n".join(tip), at, number=f"#{at}", entries=[at])
 
@@ -209,7 +211,12 @@ def _result_box(ref: Ref, labels: Labels, order: int) -> Box:
 
 
 def _formulas(step: Step, labels: Labels) -> list[str]:
-    """What a fused loop computes, a line per formula; its values are v0, v1, ..., those that are written by their names."""
+    """What a fused loop computes, a line per formula; its values are v0, v1, ..., those that are written by their names.
+
+    Of a band, what its steps do.
+    """
+    if isinstance(step, Band):
+        return [line for s in step.steps for line in _formulas(s, labels) or [_called(s, labels)]]
     if not isinstance(step, Map) or not step.loop.parts:
         return []
     origin = step.loop.origin
@@ -231,6 +238,13 @@ def _formulas(step: Step, labels: Labels) -> list[str]:
         lines.append(f"{', '.join(f'v{v}' for v in values)} = {loop.name}({', '.join(args)})")
         lines[-1] += "".join(f" -> {name}" for v in values for name in written.get(v, ()))
     return lines
+
+
+def _called(step: Step, labels: Labels) -> str:
+    read, written = (
+        ", ".join(dict.fromkeys(labels.name(r.memory) for r in refs)) for refs in (step.reads(), step.writes())
+    )
+    return f"{step.name}({read}) -> {written}"
 
 
 # -- steps put together -----------------------------------------------------------------------------------------

@@ -16,64 +16,11 @@ import numpy as np
 from .. import buffers, config, kernels
 from ..kernels.recording import Live
 from . import arena
-from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Call, Host, Map, Memory, Ref, Step
+from .lower import ABSOLUTE, ARENA, FIRST, Instruction, allot, encode, lower
+from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Host, Memory, Ref, Step
 
-ABSOLUTE, ARENA, FIRST = 0, 1, 2  # the bases; from FIRST on, arguments and then results
 MOST = 16  # arrays whose addresses one call takes
 PRIVATE = 1 << 16  # bytes: an arena of this size stays with its workspace
-
-
-class Instruction:
-    """A kernel with what it is given."""
-
-    __slots__ = ("args", "count", "kernel", "kinds", "signature", "start", "step", "work")
-
-    def __init__(
-        self,
-        step: Step,
-        kernel: Any,
-        signature: tuple[str, ...],
-        args: Sequence[Any],
-        start: int,
-        count: int,
-        work: int,
-    ) -> None:
-        self.step = step
-        self.kernel = kernel
-        self.signature = signature
-        self.args = args  # Refs, arrays that stay where they are, numbers
-        self.kinds = "".join([{"int": "i", "float": "f"}.get(c, "p") for c in signature[:-2]])
-        self.start = start
-        self.count = count
-        self.work = work
-
-    @property
-    def large(self) -> bool:
-        """Whether threads are worth it."""
-        return self.work >= config.grain and self.count > 1 and not self.start
-
-
-def lower(step: Step) -> Instruction | Host | None:
-    """The kernel that does what a step says; None if there is nothing to do."""
-    if isinstance(step, Host):
-        return step
-    if isinstance(step, Call):
-        if step.start >= step.count:
-            return None
-        return Instruction(step, step.kernel, step.chars, step.args, step.start, step.count, step.work)
-    assert isinstance(step, Map)
-    if not step.outs[0].array.size:
-        return None
-    loop = step.loop
-    refs = [*step.ins, *step.outs]
-    made = kernels.loop.plan([r.array for r in refs], step.alias)
-    kernel, signature = loop.kernel(step.compute, "".join([r.char for r in refs]), made.layout)
-    given: list[Any] = [r for j, r in enumerate(refs) if not loop.aliased(j, made.layout)]
-    convert = float if step.compute in "fd" else int
-    given += [convert(v) for v in step.numbers]
-    if loop.needs_dims(made.layout):
-        given.append(made.dims)
-    return Instruction(step, kernel, signature, given, 0, made.outer, made.size)
 
 
 class Workspace:
@@ -117,11 +64,13 @@ class Program:
         self.steps = list(steps)
         self.arguments = arguments
         self.results = list(results)
-        self.offsets, self.arena_size = arena.plan(self.steps, memories)
+        self.bases = FIRST + arguments + len(self.results)
+        allot(self.steps, self.bases)
+        self.offsets, self.arena_size = arena.plan(self.steps)
         self.stages: list[Host | Stretch] = []
         stretch: list[Instruction] = []
         for step in self.steps:
-            made = lower(step)
+            made = lower(step, self.place, self.bases)
             if isinstance(made, Host):
                 if stretch:
                     self.stages.append(Stretch(self, stretch))
@@ -132,7 +81,6 @@ class Program:
         if stretch or not self.stages:
             self.stages.append(Stretch(self, stretch))
         self.constants = [m.root for m in memories if m.kind == STATE]  # which have to stay alive
-        self.bases = FIRST + arguments + len(self.results)
         self.spaces: list[Workspace] = []  # those that no run is using
         self.bind: Any = None
         self.enter: Any = None
@@ -308,37 +256,13 @@ class Stretch:
         return code
 
     def _words(self, threads: int) -> tuple[np.ndarray, list[tuple[int, Live]]]:
-        launch, machine = kernels.launch, kernels.machine
         forms: list[tuple[str, int, list[Any]]] = []
         for i in self.instructions:
             address = i.kernel.address(i.signature)
             if threads > 1 and i.large:
-                launcher, kinds = launch.launcher(i.kinds)
+                launcher, kinds = kernels.launch.launcher(i.kinds)
                 forms.append((kinds, launcher, [address, *i.args, i.count, min(threads, i.count)]))
             else:
                 forms.append((i.kinds + "ii", address, [*i.args, i.start, i.count]))
-        jumps = machine.trampolines({kinds for kinds, _, _ in forms})
-        words: list[int] = []
-        places = []
-        for kinds, address, args in forms:
-            words += [jumps[kinds], address, len(args)]
-            for a in args:
-                if type(a) is Live:
-                    places.append((len(words), a))
-                words.append(self._word(a))
+        words, places = encode(forms, self.program.place)
         return np.array(words, np.int64), places
-
-    def _word(self, value: Any) -> int:
-        machine: Any = kernels.machine
-        if isinstance(value, Ref):
-            return int(machine.word(*self.program.place(value)))
-        if isinstance(value, np.ndarray):
-            return int(machine.word(ABSOLUTE, value.__array_interface__["data"][0]))
-        if isinstance(value, float):
-            return int(machine.float_bits(value))
-        return _signed(int(value))
-
-
-def _signed(value: int) -> int:
-    """A whole number as the signed one with the same 64 bits."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

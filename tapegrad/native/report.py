@@ -17,7 +17,8 @@ from ..inspection.rows import table
 from ..kernels import recording as recordings
 from .graph import title
 from .labels import signature
-from .program import Instruction, Program, Stretch
+from .lower import Instruction
+from .program import Program, Stretch
 from .steps import ARGUMENT, RESULT, STATE, TEMPORARY, Host, Step
 
 ROUNDS = 20
@@ -25,10 +26,12 @@ MOST_STEPS = 30  # whose times are listed one by one
 
 
 def instructions(program: Program) -> Iterator[Instruction]:
-    """All instructions, in order."""
+    """All instructions, in order; a band is followed by those that take turns in it."""
     for stage in program.stages:
         if isinstance(stage, Stretch):
-            yield from stage.instructions
+            for i in stage.instructions:
+                yield i
+                yield from i.inner
 
 
 def sources_of(program: Program) -> dict[str, str]:
@@ -223,7 +226,8 @@ def _tell(part: Part, program: Program, counts: dict[str, int], profile: bool) -
     rows = []
     for label, count in sorted(calls.items(), key=lambda item: (-sum(spent.get(item[0], ())), -item[1])):
         cells = (label, f"{count:,}", f"{len(part.sources[label].splitlines()):,}")
-        rows.append((*cells, *_cost(sum(spent[label]), total)) if profile else cells)
+        cost = _cost(sum(spent[label]), total) if label in spent else ("in a band", "")
+        rows.append((*cells, *cost) if profile else cells)
     head = ("kernel", "calls", "lines of source", *(("us", "share") if profile else ()))
     part.tables.insert(0, [head, *rows])
 

@@ -7,8 +7,8 @@ its elements lie, however many views were taken on the way.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -252,3 +252,65 @@ class Host(Step):
     @property
     def name(self) -> str:
         return self._name
+
+
+class Moved(NamedTuple):
+    """A temporary of which a band holds one block at a time: bytes [low, high), ``advance`` further for each block."""
+
+    memory: Memory
+    low: int
+    high: int
+    advance: int
+
+
+class Band(Step):
+    """Steps that take turns over blocks of rows: see passes/bands.py.
+
+    ``ranges`` has for each step how many items its range has, and how many of them are in a block. ``units`` runs of
+    blocks may be done by different threads.
+    """
+
+    __slots__ = ("blocks", "moved", "ranges", "scratch", "steps", "units", "work")
+    kind = "band"
+    scratch: Ref | None  # memory of its own, once it is known how much: see lower.py
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        ranges: Sequence[tuple[int, int]],
+        blocks: int,
+        units: int,
+        moved: Sequence[Moved],
+        work: int,
+    ) -> None:
+        self.where = steps[-1].where
+        self.steps = list(steps)
+        self.ranges = list(ranges)
+        self.blocks = blocks
+        self.units = units
+        self.moved = list(moved)
+        self.work = work
+        self.scratch = None
+
+    def reads(self) -> Iterator[Ref]:
+        inside = {m.memory.index for m in self.moved}
+        return (r for s in self.steps for r in s.reads() if r.memory.index not in inside)
+
+    def writes(self) -> Iterator[Ref]:
+        inside = {m.memory.index for m in self.moved}
+        yield from (r for s in self.steps for r in s.writes() if r.memory.index not in inside)
+        if self.scratch is not None:
+            yield self.scratch
+
+    @property
+    def name(self) -> str:
+        return " | ".join(s.name for s in self.steps)
+
+
+def flat(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps, with those of bands in the place of bands."""
+    for step in steps:
+        if isinstance(step, Band):
+            yield from step.steps
+        else:
+            yield step

@@ -14,7 +14,7 @@ import threadpoolctl
 import tapegrad as tg
 from tapegrad import config
 
-from ..process import run
+from ..process import finish, run, start
 
 SIZE = 3 * config.grain + 17
 
@@ -221,6 +221,35 @@ WHILE_OTHERS_WORK = """
     print(seen)
     print(work())
 """
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_fork_while_another_thread_compiles_and_logs() -> None:
+    """A fork takes logging's lock and that of the compiler, in the order in which a thread that compiles does."""
+    program = """
+        import os, threading, time
+        import tapegrad as tg
+        from tapegrad import locks
+        held = threading.Event()
+
+        def compiles():
+            with locks.shared:
+                import logging
+                held.set()
+                time.sleep(0.2)
+                logging.getLogger("fresh").debug("asks for logging's lock")
+
+        thread = threading.Thread(target=compiles)
+        thread.start()
+        held.wait()
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        thread.join()
+        print(os.waitpid(pid, 0)[1])
+    """
+    out, _ = finish(start(program), timeout=30)
+    assert out.split() == ["0"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..steps import Step
+from .bands import bands
 from .common import common
 from .constants import constants
 from .copies import copies
@@ -17,7 +18,7 @@ from .dead import dead
 from .fuse import fuse
 from .order import order
 
-PASSES: list[Callable[[list[Step]], list[Step]]] = [dead, copies, common, constants, fuse, order]
+PASSES: list[Callable[[list[Step]], list[Step]]] = [dead, copies, common, constants, fuse, order, bands]
 
 
 def optimised(steps: list[Step], without: frozenset[str]) -> tuple[list[Step], dict[str, Any]]:
