@@ -242,7 +242,8 @@ def _formulas(step: Step, labels: Labels) -> list[str]:
 
 def _called(step: Step, labels: Labels) -> str:
     read, written = (
-        ", ".join(dict.fromkeys(labels.name(r.memory) for r in refs)) for refs in (step.reads(), step.writes())
+        ", ".join(dict.fromkeys(labels.name(r.memory) for r in refs))
+        for refs in (step.reads(), step.writes())
     )
     return f"{step.name}({read}) -> {written}"
 

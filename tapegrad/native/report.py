@@ -226,8 +226,8 @@ def _tell(part: Part, program: Program, counts: dict[str, int], profile: bool) -
     rows = []
     for label, count in sorted(calls.items(), key=lambda item: (-sum(spent.get(item[0], ())), -item[1])):
         cells = (label, f"{count:,}", f"{len(part.sources[label].splitlines()):,}")
-        cost = _cost(sum(spent[label]), total) if label in spent else ("in a band", "")
-        rows.append((*cells, *cost) if profile else cells)
+        shown = _cost(sum(spent[label]), total) if label in spent else ("in a band", "")
+        rows.append((*cells, *shown) if profile else cells)
     head = ("kernel", "calls", "lines of source", *(("us", "share") if profile else ()))
     part.tables.insert(0, [head, *rows])
 
