@@ -192,8 +192,9 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     for k, (generator, _, _) in enumerate(recording.generators):
         scope[f"g{k}"] = generator
     block = list(_guarded_run(recording, scope, leaves))
-    if recording.generators:  # another thread would draw the same numbers
-        yield f"with {', '.join(f'g{k}._lock' for k in range(len(recording.generators)))}:"
+    if recording.locks:
+        scope |= {f"lock{k}": lock for k, lock in enumerate(recording.locks)}
+        yield f"with {', '.join(f'lock{k}' for k in range(len(recording.locks)))}:"
         yield from ["    " + line for line in block]
     else:
         yield from block

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import buffers, kernels
 from ..kernels import recording
+from ..locks import shared
 from ..tape import Value
 from .entry import alias, written_out
 from .outer import CompiledOp, Outer
@@ -88,8 +89,12 @@ class Recording:
         self.op = CompiledOp(outer, name)
         # Counters of tensors that nobody else holds need no counting.
         self.versions = [v for v in recorder.changed.values() if sys.getrefcount(v) > 3]
-        # A run holds the locks of all of them, in one order for all programs.
         self.generators = sorted(recorder.generators.values(), key=lambda item: id(item[0]))
+        # What a run holds, in one order for all programs: else another thread would draw the same numbers, or what one of
+        # two adds to a gradient would be lost.
+        self.locks: list[Any] = [generator._lock for generator, _, _ in self.generators]
+        if any(grad is not None and type(grad) is not Ref for *_, grad in leaves):
+            self.locks.append(shared)
         self.before, self.after, self.checks = recorder.before, recorder.after, recorder.checks
         self.first = [
             group[0][0] for group in recorder.groups
@@ -316,11 +321,11 @@ class Recording:
 
     def run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:
         """Do it again."""
-        if not self.generators:
+        if not self.locks:
             return self._run(tensors, without)
         with contextlib.ExitStack() as stack:
-            for generator, _, _ in self.generators:  # another thread would draw the same numbers
-                stack.enter_context(generator._lock)
+            for lock in self.locks:
+                stack.enter_context(lock)
             return self._run(tensors, without)
 
     def _run(self, tensors: Sequence[Value], without: frozenset[str]) -> Any:

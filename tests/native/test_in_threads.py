@@ -137,3 +137,26 @@ def test_threads_with_grad_modes_of_their_own() -> None:
     thread.join()
     assert not any(needs)
     assert all(mine)
+
+
+@pytest.mark.parametrize("short_way", [True, False])
+def test_threads_that_add_to_one_gradient(short_way: bool) -> None:
+    w = tg.ones(12_000, requires_grad=True)
+    x = tg.ones(12_000)
+
+    def plain(x: Any) -> Any:
+        (w * x).sum().backward()
+        return None if short_way else {"done": x}
+
+    fn = tg.compile(plain)
+    for _ in range(4):
+        fn(x)
+    assert w.grad is not None
+    assert (fn._enter is not None) == short_way
+    w.grad.zero_()
+    threads = [threading.Thread(target=lambda: [fn(x) for _ in range(1500)]) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert np.array_equal(w.grad.numpy(), np.full(12_000, 4500.0, np.float32))
