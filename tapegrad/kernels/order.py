@@ -99,3 +99,54 @@ def order_lanes(
                 here, there = there, here
         for k in range(n):
             out[base + k * inner] = scratch_places[here + k]
+
+
+# -- one lane in pieces ----------------------------------------------------------------------------------
+
+
+@kernel
+def piece_keys(x, keys, places, least, base, n, inner, pieces, bits, kind, descending, start, stop):
+    """The keys and places of a lane from ``base`` on, and the least key of each of ``pieces``, which the range counts"""
+    most = (((_U(1) << _U(bits - 1)) - _U(1)) << _U(1)) | _U(1)
+    for p in range(start, stop):
+        low = most
+        for k in range(n * p // pieces, n * (p + 1) // pieces):
+            key = _key(x[base + k * inner], kind, bits)
+            key = most - key if descending else key
+            low = min(low, key)
+            keys[k] = key
+            places[k] = k
+        least[p] = low
+
+
+@kernel
+def piece_counts(keys, counts, low, n, pieces, number, start, stop):
+    """counts[p, j] = how many keys of a piece, less ``low[0]``, have j for a digit; the range counts pieces"""
+    for p in range(start, stop):
+        first = p * DIGITS
+        for j in range(first, first + DIGITS):
+            counts[j] = 0
+        for k in range(n * p // pieces, n * (p + 1) // pieces):
+            counts[first + _digit(_U(keys[k]) - _U(low[0]), number)] += 1
+
+
+@kernel(writes=("to_keys", "to_places", "scratch"))
+def piece_deal(keys, places, counts, low, to_keys, to_places, scratch, n, pieces, number, start, stop):
+    """Keys and places dealt out by a digit, those of earlier pieces first; the range counts pieces"""
+    for p in range(start, stop):
+        first = p * DIGITS
+        total = 0
+        for j in range(DIGITS):
+            scratch[first + j] = total
+            for q in range(pieces):
+                many = counts[q * DIGITS + j]
+                total += many
+                if q < p:
+                    scratch[first + j] += many
+        for k in range(n * p // pieces, n * (p + 1) // pieces):
+            key = keys[k]
+            at = first + _digit(_U(key) - _U(low[0]), number)
+            to = scratch[at]
+            scratch[at] = to + 1
+            to_keys[to] = key
+            to_places[to] = places[k]

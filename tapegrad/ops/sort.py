@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import buffers, kernels
+from .. import buffers, config, kernels
 from ..kernels import launch_lazily as launch
 from ..kernels.arrays import cast, contiguous, duplicate, zeros
 from ..kernels.recording import active, now
@@ -30,8 +30,9 @@ _UNSIGNED, _SIGNED, _FLOATING = range(3)
 
 # Elements below which NumPy is faster, as it always is for small integers.
 _FEW = 1 << 10
-# Units that threads share.
+# Units that threads share: lanes, or pieces of a lane so long that it is worth cutting it.
 _UNITS = 16
+_LONG = 1 << 18
 
 
 def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
@@ -49,6 +50,11 @@ def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
         return out
     words = y.view(f"u{y.itemsize}")
     lanes = outer * inner
+    if now() is None and _cut(lanes, n):
+        for o, j in np.ndindex(outer, inner):
+            base = o * n * inner + j
+            out.reshape(outer, n, inner)[o, :, j] = _order_in_pieces(words, base, n, inner, kind, descending)
+        return out
     units = min(lanes, _UNITS)
     scratch = (
         empty((units * 2 * n,), words.dtype),
@@ -58,6 +64,33 @@ def _order(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
     numbers = (n, inner, lanes, units, 8 * y.itemsize, kind, int(descending))
     launch(kernels.order.order_lanes, (words, out, *scratch, *numbers), units, 8 * out.size)
     return out
+
+
+def _cut(lanes: int, n: int) -> bool:
+    """Whether long lanes are too few for all threads, and so are sorted in pieces; the order is the same."""
+    return lanes < config.threads and n >= _LONG
+
+
+def _order_in_pieces(
+    words: np.ndarray, base: int, n: int, inner: int, kind: int, descending: bool
+) -> np.ndarray:
+    """The order of one long lane, of which threads share the pieces."""
+    order, size = kernels.order, words.itemsize
+    keys, to_keys = buffers.empty((n,), words.dtype), buffers.empty((n,), words.dtype)
+    places, to_places = buffers.empty((n,), np.int64), buffers.empty((n,), np.int64)
+    counts, own = np.empty((2, _UNITS, order.DIGITS), np.int64)
+    least = np.empty(_UNITS, words.dtype)
+    numbers = (base, n, inner, _UNITS, 8 * size, kind, int(descending))
+    launch(order.piece_keys, (words, keys, places, least, *numbers), _UNITS, n)
+    low = least.min(keepdims=True)
+    for digit in range(size):
+        launch(order.piece_counts, (keys, counts, low, n, _UNITS, digit), _UNITS, n)
+        if counts.sum(0).max() == n:
+            continue
+        arrays = (keys, places, counts, low, to_keys, to_places, own)
+        launch(order.piece_deal, (*arrays, n, _UNITS, digit), _UNITS, 2 * n)
+        keys, to_keys, places, to_places = to_keys, keys, to_places, places
+    return places
 
 
 def _order_of_few(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:

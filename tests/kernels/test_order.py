@@ -25,9 +25,13 @@ def check(x: np.ndarray, dim: int) -> None:
     np.testing.assert_array_equal(sort._order(x, dim, True), x.shape[dim] - 1 - backwards)
 
 
+@pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("char", ["f", "d", "i", "l", "e"])
 @pytest.mark.parametrize(("shape", "dim"), SHAPES)
-def test_order(shape: tuple[int, ...], dim: int, char: str) -> None:
+def test_order(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], dim: int, char: str, cut: bool
+) -> None:
+    monkeypatch.setattr(sort, "_cut", lambda lanes, n: cut)
     wide = RANDOM.standard_normal(shape) * 1000
     for x in (wide, np.round(wide / 500), np.zeros(shape), np.arange(wide.size).reshape(shape)):
         check(x.astype(char), dim)
@@ -65,10 +69,12 @@ def test_small_integers_by_the_kernel() -> None:
     np.testing.assert_array_equal(out, np.argsort(x, 1, kind="stable"))
 
 
-def test_threads_do_not_change_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.round(RANDOM.standard_normal((37, 900)) * 9).astype("f")
+@pytest.mark.parametrize("shape", [(37, 9000), (1, 300_000), (2, 300_000)])
+def test_threads_do_not_change_a_place(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
+    x = np.round(RANDOM.standard_normal(shape) * 9).astype("f")
     for n in (1, 2, 3):
         monkeypatch.setattr(kernels.launch.config, "threads", n)
+        assert sort._cut(*x.shape) == (len(x) < n and x.shape[1] > 9000)
         check(x, 1)
 
 
@@ -78,7 +84,10 @@ def test_plain_python(monkeypatch: pytest.MonkeyPatch, char: str, n: int) -> Non
     order = kernels.order
     for name in ("_key", "_digit"):
         monkeypatch.setattr(order, name, getattr(order, name).py_func)
-    monkeypatch.setattr(order, "order_lanes", kernels.jit._plain(order.order_lanes.fn))
+    for name in ("order_lanes", "piece_keys", "piece_counts", "piece_deal"):
+        monkeypatch.setattr(order, name, kernels.jit._plain(getattr(order, name).fn))
     x = RANDOM.standard_normal((2, n)) * 9
     x[:, 2] = 0 if char == "l" else np.nan
-    check(x.astype(char), 1)
+    for cut in (False, True):
+        monkeypatch.setattr(sort, "_cut", lambda lanes, n, cut=cut: cut)
+        check(x.astype(char), 1)
