@@ -91,7 +91,7 @@ def channel_moments(input: Any, *, groups: Any, across: Any) -> Any:
     group_mean, group_var = np.empty(at.groups), np.empty(at.groups)
     numbers = (mean, m2, group_mean, group_var, at.length, at.first, at.step, at.members)
     if x.size < config.grain:
-        kernels.small.group_moments(x, *numbers, at.planes, 0, at.groups)
+        kernels.norm_whole.group_moments(x, *numbers, at.planes, 0, at.groups)
         return group_mean, group_var
     launch(norm.plane_moments, (x, mean, m2, at.length), at.planes, x.size)
     norm.merge_moments(*numbers, 0, at.groups)
@@ -164,11 +164,26 @@ def channel_slopes(
     out = buffers.empty(x.shape if wanted else (0,), dtype)
     by_weight, by_bias = np.empty(at.channels, dtype), np.empty(at.channels, dtype)
     sums, products = np.empty(at.planes), np.empty(at.planes)
-    if training and 0 < out.size < config.grain and not at.columns:
+    if training and out.size and not at.columns and (out.size < config.grain or not across):
         shift, by_g, by_x, rest = [np.empty(at.wrap, dtype) for _ in range(4)]
-        kernels.small.normalize_planes_grad(
-            g, x, mean, var, w, shift, sums, products, by_weight, by_bias, by_g, by_x, rest, out, eps, at.length,
-            at.per, at.channels, at.wrap, at.first, at.step, at.members, 0, at.planes,
+        if out.size < config.grain:
+            kernels.norm_whole.normalize_planes_grad(
+                g, x, mean, var, w, shift, sums, products, by_weight, by_bias, by_g, by_x, rest, out, eps, at.length,
+                at.per, at.channels, at.wrap, at.first, at.step, at.members, 0, at.planes,
+            )  # fmt: skip
+            return cast(out, input.dtype), by_weight, by_bias
+        launch(
+            kernels.norm_whole.normalize_groups_grad,
+            (
+                g, x, mean, var, w, shift, sums, products, by_g, by_x, rest, out, eps, at.length, at.per, at.channels,
+                at.planes,
+            ),
+            at.groups,
+            x.size,
+        )  # fmt: skip
+        norm.weight_grads(
+            sums, products, mean, var, shift, by_weight, by_bias, eps, at.per, at.channels, at.planes, at.wrap, 0,
+            at.channels,
         )  # fmt: skip
         return cast(out, input.dtype), by_weight, by_bias
     shift, scale, offset = (np.empty(at.wrap, dtype) for _ in range(3))
@@ -258,7 +273,7 @@ def channel_norm(
         w, b = _or(weight, at.channels, 1.0, x.dtype), _or(bias, at.channels, 0.0, x.dtype)
         mean, var = wide(mean), wide(var)
         if x.size < config.grain and not at.columns:
-            kernels.small.normalize_planes(
+            kernels.norm_whole.normalize_planes(
                 x, mean, var, w, b, shift, scale, offset, out, eps, at.length, at.per, at.channels, at.wrap,
                 0, at.planes,
             )  # fmt: skip
