@@ -209,18 +209,32 @@ class Op:
     def vjp(self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra) -> Sequence[Any]:
         """Cotangents of the inputs, by running the rules over values."""
         values = self._rule_values(entry, grads, needs, algebra)
+        run = self._run if algebra.recorded else self._run_on_constants
         if "all" in self.rules:
-            results = self._run(self.rules["all"], values)
+            results = run(self.rules["all"], values, entry)
         else:
             results = [
-                self._run(self.rules[target], values) if need and target in self.rules else None
+                run(self.rules[target], values, entry) if need and target in self.rules else None
                 for target, need in zip(self.inputs, needs, strict=False)
             ]
         return [None if r is None else algebra.unwrap(r) for r in results]
 
     @staticmethod
-    def _run(rule: Rule, values: Callable[[str], Any]) -> Any:
+    def _run(rule: Rule, values: Callable[[str], Any], entry: Any = None) -> Any:
         return rule.fn(*[values(n) for n in rule.names])
+
+    def _run_on_constants(self, rule: Rule, values: Callable[[str], Any], entry: Entry) -> Any:
+        """The same in a plain replay, where saved arrays and parameters need no more than a look."""
+        given: list[Any] = []
+        for name in rule.names:
+            at = self._at.get(name)
+            if name == "g":
+                given.append(values(name))
+            elif at is not None and type(entry.saved[at]) is np.ndarray:
+                given.append(self.wrap_saved(entry.saved[at]))
+            else:
+                given.append(entry.params[name] if name in self.params else values(name))
+        return rule.fn(*given)
 
     def _rule_values(
         self, entry: Entry, grads: list[Any], needs: Sequence[bool], algebra: Algebra
@@ -239,11 +253,6 @@ class Op:
     ) -> Any:
         if name == "g":
             return algebra.wrap(grads[0])
-        at = self._at.get(name)
-        if at is not None and not algebra.recorded:
-            item = entry.saved[at]
-            if type(item) is np.ndarray:
-                return self.wrap_saved(item)
         if name == "gs":
             return tuple(self._materialized(entry, j, g, algebra) for j, g in enumerate(grads))
         if name == "needs":
