@@ -7,19 +7,17 @@ are zeros.
 
 from __future__ import annotations
 
-import numba
-
-from .jit import FLAGS, kernel
+from .jit import device, kernel
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _first(pad, tap, dilation, stride, size):
     """The first output whose tap does not lie before the input"""
     ahead = pad - tap * dilation
     return min(max((ahead + stride - 1) // stride, 0), size)
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _end(length, pad, tap, dilation, stride, first, size):
     """One past the last output whose tap does not lie behind the input"""
     ahead = length + pad - tap * dilation

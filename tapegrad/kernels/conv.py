@@ -7,11 +7,10 @@ same holds. So nothing is ever laid out window by window.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from . import tile
-from .jit import FLAGS, kernel
+from .jit import fast, kernel
 
 
 @kernel
@@ -208,7 +207,7 @@ def mend(x, g, total, geo, images, channels, per_group, height, padded, row, sta
             total[first + k] = made
 
 
-@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+@fast("contract", "reassoc")
 def _line_sum(x, first, last):
     total = type(x[first])(0)  # not x[first]: vectors would begin one element behind where cache lines do
     for i in range(first, last):

@@ -10,28 +10,26 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from . import scalar
-from .jit import FLAGS, kernel
+from .jit import device, kernel
 
 _exp, _log = scalar.exp_f8, scalar.log_f8
-_inline = numba.njit(forceinline=True, **FLAGS)
 
 
-@_inline
+@device
 def _symbol(targets, start, state, blank):
     return targets[start + state // 2] if state & 1 else blank
 
 
-@_inline
+@device
 def _jumps(targets, start, state):
     """Whether an alignment may come to a state from the one two before it."""
     return state & 1 and state > 1 and targets[start + state // 2] != targets[start + state // 2 - 1]
 
 
-@_inline
+@device
 def _log_sum(a, b, c):
     top = max(a, b, c)
     base = top if top > -math.inf else 0.0  # infinities must not be subtracted from each other

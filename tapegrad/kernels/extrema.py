@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from . import index, launch
-from .jit import FLAGS, Kernel, from_text
+from .jit import Kernel, fast, from_text
 from .reduction import BLOCK, CHUNK, TILE
 from .scalar_bits import maximum, minimum
 
 _FAST = {"fastmath": {"contract", "nsz"}}  # which zero is the larger one is left open
-_block = numba.njit(forceinline=True, **{**FLAGS, **_FAST})
+_block = fast("contract", "nsz")
 
 _ROWS = """
 @block

@@ -9,9 +9,7 @@ width: callers pass float32 arrays where the signature says uint32.
 
 from __future__ import annotations
 
-import numba
-
-from .jit import FLAGS, kernel
+from .jit import device, kernel
 
 
 @kernel
@@ -261,34 +259,31 @@ def _along(name, combine):
     return kernel(run)
 
 
-_inline = numba.njit(forceinline=True, **FLAGS)
-
-
-@_inline
+@device
 def _last(a, b):
     """b"""
     return b
 
 
-@_inline
+@device
 def _sum(a, b):
     """a + b"""
     return a + b
 
 
-@_inline
+@device
 def _product(a, b):
     """a * b"""
     return a * b
 
 
-@_inline
+@device
 def _larger(a, b):
     """the larger of a and b, NaN if either is"""
     return a if a > b or a != a else b
 
 
-@_inline
+@device
 def _smaller(a, b):
     """the smaller of a and b, NaN if either is"""
     return a if a < b or a != a else b

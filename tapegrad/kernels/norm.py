@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-from .jit import FLAGS, kernel
+from .jit import device, fast, kernel
 
 BLOCK = 512  # elements that are summed with reordering allowed
 WIDTH = 256  # columns of a tile: less would make poor use of the memory's long lines
-_summing = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+_summing = fast("contract", "reassoc")
 
 
 @_summing
@@ -142,7 +141,7 @@ def normalize_rows_grad(g, x, weight, mean, rstd, out, n, centered, start, stop)
             out[row + i] = (g[row + i] * weight[i] - average - y * share) * scale
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _row_numbers(x, mean, rstd, r, n):
     """Shift, scale and what the shift lacks, in the type of x"""
     shift = type(x[0])(mean[r])

@@ -8,14 +8,13 @@ by how many it is divided.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from .columns import _end, _first
-from .jit import FLAGS, kernel
+from .jit import device, fast, kernel
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _larger(x, out, index, at, to, place, low, high, step):
     """Keep the larger of out[to + j] and x[at + j * step], and where it was; NaN wins, and the first of equals"""
     for j in range(low, high):
@@ -63,7 +62,7 @@ def max_taps(x, out, index, geo, start, stop):
                 to += ow
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _add(x, out, at, to, low, high, step):
     for j in range(low, high):
         out[to + j] += x[at + j * step]
@@ -163,7 +162,7 @@ def max_windows(x, out, index, table, start, stop):
                     to += 1
 
 
-@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+@fast("contract", "reassoc")
 def _run_sum(x, first, last):
     total = x[first]
     for i in range(first + 1, last):

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from . import scalar
-from .jit import FLAGS, kernel
+from .jit import device, kernel
 
 # Inlined whatever their size: a call would keep the loops from being vectorised.
-_inline = numba.njit(forceinline=True, **FLAGS)
 
 _U = np.uint64
 _LOW = _U(0xFFFFFFFF)
@@ -30,14 +28,14 @@ _A = [(_U(r * _W0 & 0xFFFFFFFF), _U(r * _W1 & 0xFFFFFFFF)) for r in range(10)]
 (_A7, _B7), (_A8, _B8), (_A9, _B9) = _A[7], _A[8], _A[9]
 
 
-@_inline
+@device
 def _round(c0, c1, c2, c3, k0, k1):
     p0 = _M0 * c0
     p1 = _M1 * c2
     return (p1 >> _32) ^ c1 ^ (k0 & _LOW), p1 & _LOW, (p0 >> _32) ^ c3 ^ (k1 & _LOW), p0 & _LOW
 
 
-@_inline
+@device
 def philox(key0, key1, block, branch):
     """Four words (32 bits each, in uint64) of a block; ``branch`` numbers streams that start there."""
     k0, k1 = _U(key0), _U(key1)
@@ -58,25 +56,25 @@ def philox(key0, key1, block, branch):
 # -- from words to numbers -----------------------------------------------------------------------------
 
 
-@_inline
+@device
 def _unit_f4(w):
     """[0, 1) in steps of 2**-24"""
     return np.float32(np.int32(w >> _U(8))) * np.float32(2.0**-24)
 
 
-@_inline
+@device
 def _unit_f8(w, v):
     """[0, 1) in steps of 2**-53"""
     return np.float64(np.int64((w << _U(21)) ^ (v >> _U(11)))) * 2.0**-53
 
 
-@_inline
+@device
 def _open_f8(w, v):
     """(0, 1), symmetric about 1/2"""
     return (np.float64(np.int64((w << _U(20)) ^ (v >> _U(12)))) + 0.5) * 2.0**-52
 
 
-@_inline
+@device
 def _below(w, v, span):
     """A whole number in [0, span): the high word of (64 random bits) * span"""
     s0, s1 = span & _LOW, span >> _32
@@ -86,7 +84,7 @@ def _below(w, v, span):
     return w * s1 + (middle >> _32) + (other >> _32)
 
 
-@_inline
+@device
 def _circle_f4(w):
     """(cos, sin) of a random angle: a quarter circle by polynomials, then turned by two bits"""
     f = (np.float32(np.int32(w >> _U(8))) * np.float32(2.0**-24) - np.float32(0.5)) * np.float32(math.pi / 2)
@@ -100,7 +98,7 @@ def _circle_f4(w):
     return (s if turned else c) * sign, (c if turned else s) * sign
 
 
-@_inline
+@device
 def _circle_f8(w, v):
     f = (np.float64(np.int64((w << _U(20)) ^ (v >> _U(12)))) * 2.0**-52 - 0.5) * (math.pi / 2)
     z = f * f
@@ -115,7 +113,7 @@ def _circle_f8(w, v):
     return (s if turned else c) * sign, (c if turned else s) * sign
 
 
-@_inline
+@device
 def _normals_f4(w, v, mean, std):
     """Two independent normal numbers (Box and Muller)"""
     u = (np.float32(np.int32(w >> _U(1))) + np.float32(0.5)) * np.float32(2.0**-31)
@@ -124,7 +122,7 @@ def _normals_f4(w, v, mean, std):
     return mean + std * (radius * c), mean + std * (radius * s)
 
 
-@_inline
+@device
 def _normals_f8(w0, w1, w2, w3, mean, std):
     radius = scalar.sqrt_f8(-2.0 * scalar.log_f8(_open_f8(w0, w1)))
     c, s = _circle_f8(w2, w3)
@@ -190,21 +188,21 @@ def _two(name, block):
     return kernel(fill)
 
 
-@_inline
+@device
 def _uniform4(w0, w1, w2, w3, low, high):
     """Uniform in [low, high), float32"""
     a, d = np.float32(low), np.float32(high - low)
     return a + d * _unit_f4(w0), a + d * _unit_f4(w1), a + d * _unit_f4(w2), a + d * _unit_f4(w3)
 
 
-@_inline
+@device
 def _uniform8(w0, w1, w2, w3, low, high):
     """Uniform in [low, high), float64"""
     d = high - low
     return low + d * _unit_f8(w0, w1), low + d * _unit_f8(w2, w3)
 
 
-@_inline
+@device
 def _normal4(w0, w1, w2, w3, mean, std):
     """Normal, float32"""
     m, s = np.float32(mean), np.float32(std)
@@ -213,13 +211,13 @@ def _normal4(w0, w1, w2, w3, mean, std):
     return x0, x1, x2, x3
 
 
-@_inline
+@device
 def _normal8(w0, w1, w2, w3, mean, std):
     """Normal, float64"""
     return _normals_f8(w0, w1, w2, w3, mean, std)
 
 
-@_inline
+@device
 def _integers(w0, w1, w2, w3, low, span):
     """Whole numbers in [low, low + span); span 0 stands for 2**64"""
     s = _U(span)
@@ -228,13 +226,13 @@ def _integers(w0, w1, w2, w3, low, span):
     return low + np.int64(_below(w0, w1, s)), low + np.int64(_below(w2, w3, s))
 
 
-@_inline
+@device
 def _words(w0, w1, w2, w3, a, b):
     """The bare words"""
     return w0, w1, w2, w3
 
 
-@_inline
+@device
 def _open8(w0, w1, w2, w3, a, b):
     """Uniform in (0, 1), float64"""
     return _open_f8(w0, w1), _open_f8(w2, w3)
@@ -247,7 +245,7 @@ words = _four("words", _words)
 open_f8 = _two("open_f8", _open8)
 
 
-@_inline
+@device
 def _chance(w0, w1, w2, w3, limit, b):
     """1 where the word lies below the limit, else 0"""
     t = _U(limit)
@@ -257,7 +255,7 @@ def _chance(w0, w1, w2, w3, limit, b):
 chance = _four("chance", _chance)
 
 
-@_inline
+@device
 def _hit(w, p):
     return np.float64(np.int64(w)) < p * 4294967296.0
 

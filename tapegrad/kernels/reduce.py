@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from . import formula, launch
-from .jit import FLAGS, kernel
+from .jit import device, fast, kernel
 from .reduction import CHUNK, Reduction
 
 _exp = formula.function("exp")
@@ -39,7 +38,7 @@ for _name, _value in list(globals().items()):
 _TILE = 128  # columns whose moments are taken side by side
 
 
-@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+@fast("contract", "reassoc")
 def _block_sum(x, first, last):
     total = type(x[first])(0)  # not x[first]: vectors would begin one element behind where cache lines do
     for i in range(first, last):
@@ -47,7 +46,7 @@ def _block_sum(x, first, last):
     return total
 
 
-@numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
+@fast("contract", "reassoc")
 def _block_deviations(x, shift, first, last):
     total = shift - shift
     squares = total
@@ -129,7 +128,7 @@ def moments_columns(x, mean, m2, scratch, n, inner, width, start, stop):
             k = end
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _sum_rows(x, out, to, base, inner, m, k, end):
     """out[to + j] = sum of x[k:end, j]"""
     for j in range(m):
@@ -148,7 +147,7 @@ def _sum_rows(x, out, to, base, inner, m, k, end):
         k += 1
 
 
-@numba.njit(forceinline=True, **FLAGS)
+@device
 def _deviate_rows(x, out, shift, lack, squares, base, inner, m, k, end):
     """sums of x[k:end, j] - shift[j] and of its square"""
     while k + 4 <= end:

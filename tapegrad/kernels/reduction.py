@@ -23,13 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 
 from . import launch
 from .arrays import contiguous, copy
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
-from .jit import FLAGS, Kernel, device, from_text
+from .jit import FLAGS, Kernel, device, fast, from_text
 from .loop import device_functions
 from .scalar_bits import maximum, minimum
 
@@ -52,9 +51,7 @@ _FLAGS = {
 # Sums and products start from a neutral element and go on in float64; extrema start from the first element.
 _SYMBOLS = {"add": "+", "mul": "*"}
 _NEUTRAL = {"add": 0, "mul": 1}
-_BLOCKS = {
-    combine: numba.njit(forceinline=True, **{**FLAGS, "fastmath": flags}) for combine, flags in _FLAGS.items()
-}
+_BLOCKS = {combine: fast(*flags) for combine, flags in _FLAGS.items()}
 
 
 @device

@@ -13,7 +13,8 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import ceil, copysign, device, fabs, floor, fma, maximum, minimum, rarely, rint, sqrt, trunc
+from .jit import device
+from .scalar_bits import ceil, copysign, fabs, floor, fma, maximum, minimum, rarely, rint, sqrt, trunc
 from .scalar_exp import (
     cosh_f4, cosh_f8, exp_f4, exp_f8, exp2_f4, exp2_f8, expm1_f4, expm1_f8, sigmoid_f4, sigmoid_f8,
     sinh_f4, sinh_f8, tanh_f4, tanh_f8,

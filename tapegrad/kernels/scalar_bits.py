@@ -12,18 +12,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-from .jit import FLAGS, PLAIN
-
-
-def device(fn: Callable[..., Any]) -> Any:
-    """A function of numbers that is always inlined: a call would keep a loop from being vectorised."""
-    return numba.njit(forceinline=True, **FLAGS)(fn)
+from .jit import PLAIN, device
 
 
 def _instruction(name: str, twin: Callable[..., Any], arity: int) -> Any:

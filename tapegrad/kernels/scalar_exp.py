@@ -12,7 +12,8 @@ from __future__ import annotations
 from numpy import float32 as f4
 from numpy import int32 as i4
 
-from .scalar_bits import bits_f4, bits_f8, copysign, device, fabs, float_f4, float_f8, fma, polynomial
+from .jit import device
+from .scalar_bits import bits_f4, bits_f8, copysign, fabs, float_f4, float_f8, fma, polynomial
 
 # 1.5 * 2^23 and 1.5 * 2^52: adding one rounds to a whole number, kept in the lowest bits.
 WHOLE_F4 = f4(12582912.0)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import copysign, device, fabs, floor, fma, polynomial, product_f8, rarely, rint
+from .jit import device
+from .scalar_bits import copysign, fabs, floor, fma, polynomial, product_f8, rarely, rint
 from .scalar_log import log_middle, log_sum_f8
 from .scalar_trig import tangent_f8, turn_f8
 

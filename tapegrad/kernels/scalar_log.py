@@ -12,7 +12,8 @@ from numpy import float32 as f4
 from numpy import float64 as f8
 from numpy import int32 as i4
 
-from .scalar_bits import bits_f4, bits_f8, copysign, device, fabs, float_f4, float_f8, fma, polynomial, sqrt
+from .jit import device
+from .scalar_bits import bits_f4, bits_f8, copysign, fabs, float_f4, float_f8, fma, polynomial, sqrt
 from .scalar_exp import exp_parts_f4, exp_parts_f8
 
 # (log(1 + f) - f + f^2/2) / f^3.

@@ -13,7 +13,8 @@ import math
 
 from numpy import float32 as f4
 
-from .scalar_bits import device, fabs, fma, polynomial
+from .jit import device
+from .scalar_bits import fabs, fma, polynomial
 from .scalar_exp import EXP2_F4, WHOLE_F4, exp_f8, power_f4
 from .scalar_special import erf_f8
 

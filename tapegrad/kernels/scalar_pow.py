@@ -12,7 +12,8 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import bits_f4, bits_f8, device, fabs, floor, fma, polynomial, product_f8
+from .jit import device
+from .scalar_bits import bits_f4, bits_f8, fabs, floor, fma, polynomial, product_f8
 from .scalar_exp import EXP2_F8, WHOLE_F8, power_f8
 from .scalar_log import LOG2E, LOG2E_LOW, log_parts_middle, split_f8
 

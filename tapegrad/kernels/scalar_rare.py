@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from . import scalar
-from .scalar_bits import device
+from .jit import device
 
 
 @device

@@ -8,7 +8,8 @@ import numpy as np
 from numpy import float32 as f4
 from numpy import float64 as f8
 
-from .scalar_bits import copysign, device, fabs, fma, polynomial, product_f8, sqrt
+from .jit import device
+from .scalar_bits import copysign, fabs, fma, polynomial, product_f8, sqrt
 from .scalar_exp import EXP2_F4, EXP2_F8, EXPM1_F8, WHOLE_F4, WHOLE_F8, power_f4, power_f8, reduce_f8
 from .scalar_log import LN2_LOW, log_f4, log_f8
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numba
-
-from .jit import FLAGS, kernel
+from .jit import device, kernel
 
 
 def _select(name, before):
-    better = numba.njit(forceinline=True, **FLAGS)(before)
+    better = device(before)
 
     def select(x, values, places, n, k, start, stop):
         """values[r], places[r] = the first k of x[r, :n] in order; of equal ones the earlier; the range counts rows"""

@@ -11,19 +11,18 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 
 from . import scalar
-from .jit import FLAGS, Kernel
+from .jit import Kernel, fast
 from .scalar_bits import maximum
 from .vectors import one_by_one
 
 BLOCK = 512  # of a row
 WIDTH = 128  # columns of a tile
 # Reordering is allowed in the sums themselves; the exponentials are compiled with their own flags.
-_summing = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "reassoc"}})
-_largest = numba.njit(forceinline=True, **{**FLAGS, "fastmath": {"contract", "nsz"}})
+_summing = fast("contract", "reassoc")
+_largest = fast("contract", "nsz")
 
 
 @_largest
