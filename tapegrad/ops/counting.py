@@ -10,12 +10,13 @@ import numpy as np
 from .. import dtypes, kernels
 from ..kernels import launch_lazily as launch
 from ..kernels.arrays import cast, contiguous
-from ..kernels.recording import refuse
+from ..kernels.recording import now, refuse
 from ..op import kernel_op
 from ..tape import Value
 from .axes import widened
 from .convert import to_dtype
 from .dims import refuse_bools, wrap_dim
+from .gather import gather
 from .out import into
 
 __all__ = [
@@ -95,10 +96,10 @@ def searchsorted(
                 f"searchsorted(): sorter must be int64 and have the shape of the boundaries {list(s.shape)}, "
                 f"got {order.dtype} {list(order.shape)}"
             )
-        if order.size and not (order.min() >= 0 and order.max() < s.shape[-1]):
+        # A recorded step cannot look at the order here; gather checks it in each run.
+        if now() is None and order.size and not (order.min() >= 0 and order.max() < s.shape[-1]):
             raise RuntimeError("searchsorted(): sorter index out of range")
-        ordered = np.take_along_axis(sorted_sequence._array, order, -1)
-        sorted_sequence = sorted_sequence._make(ordered)
+        sorted_sequence = gather(sorted_sequence.detach(), -1, sorter)
     dtype = np.dtype(np.int32 if out_int32 else np.int64)
     return into(
         _searched(sorted_sequence, values, right=right or side == "right", dtype=dtype), out, "searchsorted"

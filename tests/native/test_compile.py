@@ -707,3 +707,16 @@ def test_a_loss_whose_graph_was_used_up_inside_says_so() -> None:
         assert loss.requires_grad
         with pytest.raises(RuntimeError, match="a second time"):
             loss.backward()
+
+
+def test_searchsorted_goes_by_the_sorter_of_each_run() -> None:
+    def places(s: Any, v: Any, order: Any) -> Any:
+        return tg.searchsorted(s, v, sorter=order)
+
+    compiled = tg.compile(places)
+    for seed in range(3):
+        s, v = tg.randn(10, generator=tg.Generator().manual_seed(seed)), tg.linspace(-2, 2, 7)
+        order = s.sort()[1]
+        assert compiled(s, v, order).tolist() == places(s, v, order).tolist()
+    with pytest.raises((RuntimeError, IndexError), match="out of"):
+        compiled(s, v, order + 5)

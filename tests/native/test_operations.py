@@ -34,10 +34,12 @@ from ..opinfo.samples import (
 _SHAPE = "the shape of the result depends on values"
 _VALUE = "a value is handed to Python"
 REFUSED = {
+    "__getitem__": "with a mask: how many elements it picks is a value",
     "allclose": _VALUE,
     "bincount": _SHAPE,
     "equal": _VALUE,
     "histc": "the limits are read off the values",
+    "index_fill": "the value may be a tensor, whose number is handed to Python",
     "index_put": "with a mask: how many elements it picks is a value",
     "item": _VALUE,
     "linalg.lstsq": "the rank is read off the values",
@@ -87,9 +89,13 @@ def flat(x: Any) -> list[Any]:
     return [y for item in x for y in flat(item)] if isinstance(x, (tuple, list)) else [x]
 
 
-def changed(tensors: list[Value], random: np.random.Generator) -> None:
+def changed(name: str, tensors: list[Value], random: np.random.Generator) -> None:
     """Other numbers in the memory of tensors: still in the domain of the operation, and whole ones in range."""
     for t in tensors:
+        if name == "searchsorted":  # numbers that are sorted, perhaps by way of indices
+            if t._array.dtype.kind == "f":
+                t._array[...] *= 0.9
+            continue
         array = t._array
         if not array.size or any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             continue
@@ -108,7 +114,7 @@ def poisoned(compiled: Any) -> None:
                     space.arena[:] = 0xFF
 
 
-def assert_equal(eager: Any, replayed: Any, where: str) -> None:
+def assert_equal(eager: Any, replayed: Any, where: str, least: float = 1e-2) -> None:
     assert (eager is None) == (replayed is None), where
     if not isinstance(eager, Value):
         return
@@ -116,7 +122,7 @@ def assert_equal(eager: Any, replayed: Any, where: str) -> None:
     assert (a.shape, a.dtype) == (b.shape, b.dtype), where
     tolerance = {"e": 1e-2, "f": 1e-5}.get(a.dtype.char, 1e-9)
     size = np.abs(a[np.isfinite(a)]).max(initial=0) if a.dtype.kind == "f" else 0
-    np.testing.assert_allclose(b, a, tolerance, tolerance * max(size, 1e-2), equal_nan=True, err_msg=where)
+    np.testing.assert_allclose(b, a, tolerance, tolerance * max(size, least), equal_nan=True, err_msg=where)
 
 
 def steps_in_python(compiled: Any) -> set[str]:
@@ -145,13 +151,14 @@ def compare(name: str, source: Any, dtype: Any, gradients: bool, random: np.rand
     compiled = tg.compile(program)
     for run in range(RUNS):
         if run:
-            changed(tensors, random)
+            changed(name, tensors, random)
             poisoned(compiled)
         eager = flat(program(sample.args, sample.kwargs))
         replayed = flat(compiled(sample.args, sample.kwargs))
         assert len(eager) == len(replayed)
         for j, (a, b) in enumerate(zip(eager, replayed, strict=True)):
-            assert_equal(a, b, f"{name}{sample!r}, run {run}, output {j}")
+            # Derivatives of a covariance are differences of nearly equal numbers.
+            assert_equal(a, b, f"{name}{sample!r}, run {run}, output {j}", 1 if name == "cov" else 1e-2)
     return steps_in_python(compiled)
 
 
