@@ -19,6 +19,8 @@ _MUCH = 1 << 21
 
 def copy(to: np.ndarray, source: Any) -> None:
     """``to[...] = source``, broadcast and converted as C does it."""
+    if to.nbytes >= buffers.LARGE and type(source) is np.ndarray and _copied_by_squares(to, source):
+        return
     if active and (recorder := now()) is not None:
         recorder.copy(to, source)
     if source.dtype == to.dtype if type(source) is np.ndarray else type(source) is int and not source:
@@ -29,6 +31,21 @@ def copy(to: np.ndarray, source: Any) -> None:
         # Out-of-range and NaN to integer is undefined in C; all libraries take what the CPU gives.
         warnings.simplefilter("ignore", RuntimeWarning)
         np.copyto(to, source, casting="unsafe")
+
+
+def _copied_by_squares(to: np.ndarray, source: np.ndarray) -> bool:
+    """Copy memory whose order changes, recorded or not, with a kernel of its own."""
+    if (
+        source.dtype != to.dtype
+        or source.shape != to.shape
+        or source.flags.c_contiguous
+        or source.itemsize not in source.strides[:-1]
+        or np.may_share_memory(to, source)
+    ):
+        return False
+    from .transpose import copied_by_squares  # numba loads here
+
+    return copied_by_squares(to, source)
 
 
 def _copied_by_loop(to: np.ndarray, source: Any) -> bool:
