@@ -157,20 +157,26 @@ def _rows(exp, log, tag):
 
         lse[r] = log(sum of exp(x[r])) in float64; ``bad[0]`` becomes a target that is out of range.
         """
+        # Logarithms are taken of all rows side by side, in vectors: a row of few classes takes no longer than one of them.
         for r in range(start, stop):
-            t = target[r]
             first = r * n
             last = first + n
             top = _top(x, first, last)
-            shift = log(exp_sum(x, top, first, last))
-            lse[r] = np.float64(top) + shift
+            loss[r] = top
+            lse[r] = exp_sum(x, top, first, last)
+        for r in range(start, stop):
+            lse[r] = log(lse[r])
+        for r in range(start, stop):
+            t = target[r]
+            top, shift = loss[r], lse[r]
+            lse[r] = top + shift
             if t == ignore:
                 loss[r] = 0.0
             elif t < 0 or t >= n:
                 bad[0] = t
                 loss[r] = 0.0
             else:
-                here = shift - (np.float64(x[first + t]) - np.float64(top))
+                here = shift - (np.float64(x[r * n + t]) - top)
                 loss[r] = np.float64(weight[t]) * here if weighted else here
 
     def cross_entropy_grad_rows(
