@@ -75,6 +75,14 @@ def contiguous(x: np.ndarray, dtype: Any = None) -> np.ndarray:
     return copied(x, x.dtype if dtype is None else dtype)
 
 
+def in_order(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The array itself, or a copy in C order if a loop over ``out`` would meet a cache line at each element and lose it."""
+    if x.flags.c_contiguous or not out.flags.c_contiguous or 0 in x.strides:
+        return x
+    made = np.empty(x.shape, x.dtype) if active else buffers.empty(x.shape, x.dtype)
+    return made if _copied_by_squares(made, x) else x
+
+
 def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
     """The array itself if it has the dtype, else a converted copy."""
     return x if x.dtype == dtype else copied(x, dtype)

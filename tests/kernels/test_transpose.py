@@ -118,3 +118,28 @@ def test_in_plain_python() -> None:
     """
     out, err = finish(start(program, env={"NUMBA_DISABLE_JIT": "1"}))
     assert out.strip() == "done", err
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_operands_of_large_elementwise_results(compiled: bool) -> None:
+    def function(x: tg.Tensor, y: tg.Tensor) -> tuple[tg.Tensor, ...]:
+        made = (x.t() * y).tanh() + x.t().exp()
+        return made, *tg.autograd.grad(made.sum(), [x, y])
+
+    x, y = tg.randn(300, 301, requires_grad=True), tg.randn(301, 300, requires_grad=True)
+    results = (tg.compile(function) if compiled else function)(x, y)
+    straight = x.detach().t().clone().requires_grad_()
+    made = (straight * y).tanh() + straight.exp()
+    by_x, by_y = tg.autograd.grad(made.sum(), [straight, y])
+    for a, b in zip(results, (made, by_x.t(), by_y), strict=True):
+        assert a.detach().numpy().tobytes() == b.detach().numpy().tobytes()
+
+
+def test_an_operand_that_is_written_over_stays_where_it_is() -> None:
+    x, y = tg.randn(300, 301), tg.randn(300, 301)
+    expected = (x.numpy() + y.numpy()).T.copy()
+    x.t().add_(y.t())
+    assert (x.t().numpy() == expected).all()
+    z = tg.zeros(301, 300)
+    z += x.t()
+    assert (z.numpy() == expected).all()
