@@ -23,7 +23,7 @@ import numpy as np
 
 from . import buffers, config, dtypes, kernels, tape
 from .derive import Expr, derived_rules
-from .kernels.arrays import cast, copy, duplicate
+from .kernels.arrays import cast, copy, duplicate, in_order
 from .kernels.formula import Emitter, Scalar
 from .kernels.recording import active, now
 from .locks import shared
@@ -242,7 +242,9 @@ def run_loop(
     numbers: Sequence[float] = (),
     alias: tuple[int, ...] | None = None,
 ) -> None:
-    """Run a loop over operands that still have to be broadcast, and over float16 by way of float32."""
+    """Run a loop over operands that still have to be broadcast, over float16 by way of float32, and over large transposed ones
+    by way of copies.
+    """
     half = [a.dtype.char == "e" for a in (*arrays, *outs)]
     if True in half or compute.char == "e":
         compute = np.dtype("f") if compute.char == "e" else compute
@@ -253,13 +255,10 @@ def run_loop(
             if o is not w:
                 copy(o, w)  # too large for float16 is infinity, as in PyTorch
         return
-    loop.run(
-        compute.char,
-        [a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays],
-        outs,
-        numbers,
-        alias,
-    )
+    arrays = [a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays]
+    if outs[0].nbytes >= buffers.LARGE:
+        arrays = [a if j in (alias or ()) else in_order(a, outs[0]) for j, a in enumerate(arrays)]
+    loop.run(compute.char, arrays, outs, numbers, alias)
 
 
 # What these names stand for in a rule: the cotangent (or all of them), the result, and which inputs need a gradient.

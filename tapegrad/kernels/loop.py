@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import buffers
-from . import arrays, launch
+from . import launch
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar, function, select
 from .jit import Kernel, from_text
 from .recording import active, here, paused
@@ -190,9 +189,6 @@ class Loop:
                     f"kernel {self.name}: expected arrays of shape {outs[0].shape}, got {x!r:.80}"
                 )
         alias = alias or (-1,) * len(outs)
-        if outs[0].nbytes >= buffers.LARGE:
-            inputs = [x if j in alias else arrays.in_order(x, outs[0]) for j, x in enumerate(inputs)]
-            operands = (*inputs, *outs)
         if active and here.recorder is not None:
             here.recorder.map(self, compute, inputs, outs, numbers, alias)
             with paused():

@@ -143,3 +143,16 @@ def test_an_operand_that_is_written_over_stays_where_it_is() -> None:
     z = tg.zeros(301, 300)
     z += x.t()
     assert (z.numpy() == expected).all()
+
+
+def test_operands_are_copied_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, row = tg.randn(300, 301), tg.randn(301)
+    labels = []
+    run = launch.run
+    monkeypatch.setattr(
+        launch, "run", lambda kernel, *args: (labels.append(kernel.label), run(kernel, *args))
+    )
+    for operand, copied in ((x.t(), 1), (x, 0), (x[::2], 0), (row.expand(300, 301), 0), (x[:20].t(), 0)):
+        labels.clear()
+        operand.exp()
+        assert labels.count("transpose.transposed") == copied
