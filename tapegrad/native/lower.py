@@ -16,6 +16,7 @@ from .steps import TEMPORARY, Band, Call, Host, Map, Memory, Ref, Step, hollow
 
 ABSOLUTE, ARENA, FIRST = 0, 1, 2  # the bases; from FIRST on, arguments and then results
 Place = Callable[[Ref], tuple[int, int]]  # the base and the offset of a reference's first element
+FORMULAS = 4  # of a fused loop that count as much as loading and storing an element
 _KINDS = {"int": "i", "float": "f", "bases": "b"}
 
 
@@ -72,7 +73,9 @@ def lower(step: Step, place: Place, bases: int) -> Instruction | Host | None:
     given += [convert(v) for v in step.numbers]
     if loop.needs_dims(made.layout):
         given.append(made.dims)
-    return Instruction(step, kernel, signature, given, 0, made.outer, made.size)
+    # Elements of a loop with many formulas are worth more than those for which the grain was measured.
+    work = made.size * max(1, len(loop.parts) // FORMULAS)
+    return Instruction(step, kernel, signature, given, 0, made.outer, work)
 
 
 # -- bands -------------------------------------------------------------------------------------------------
