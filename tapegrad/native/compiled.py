@@ -188,8 +188,9 @@ class Recordings:
 
     def __exit__(self, *exc: object) -> None:
         recording.here.recorder = None
-        recording.active.pop()
         self._short.__exit__(*exc)
+        # Only now: what a thread learned while the block above still counts would stay in sight of the next one that records.
+        recording.active.pop()
 
 
 def _plain_form(args: tuple[Any, ...]) -> Any:
