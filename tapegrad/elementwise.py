@@ -362,9 +362,8 @@ class Elementwise(Op):
         if char not in variant.flat and (char in "fd" or not variant.numbers) and not active:
             kernel = variant.forward().flat(char, char * arrays + out)
             with shared:
-                if (
-                    not active
-                ):  # no other thread has begun to record meanwhile, and counts on there being no short way
+                # Unless another thread has begun to record meanwhile, and counts on there being no short way.
+                if not active:
                     variant.flat[char] = kernel
                     learned.add(variant)
 

@@ -5,9 +5,9 @@ A program is a row of 64-bit words, instruction after instruction::
     trampoline, kernel, n, word 1, ..., word n
 
 The trampoline knows of what kind each word is and calls the kernel with them: "i" a whole number, "f" the bits of a float64, "p" a
-place in memory, "r" the number of a base that is itself the argument, "b" stands for the table of bases. A place has the number of a *base* in its upper 16 bits and an offset in the lower 48; the bases are a
-table of addresses of its own for each run, so one program serves any arguments and several threads at once. Base 0 is
-address 0: memory that stays where it is.
+place in memory, "r" the number of a base that is itself the argument, "b" stands for the table of bases. A place has the number of a
+*base* in its upper 16 bits and an offset in the lower 48; the bases are a table of addresses of its own for each run, so one
+program serves any arguments and several threads at once. Base 0 is address 0: memory that stays where it is.
 
 numba's calling convention for kernels is: two pointers for results and errors, which kernels never use, and the arguments.
 """

@@ -13,7 +13,7 @@ class Life:
     """When a temporary is in use: from the first step that touches it to the last one."""
 
     def __init__(self, memory: Memory, at: int) -> None:
-        self.size = _rounded(memory.size)
+        self.size = rounded(memory.size)
         self.first = self.last = at
 
 
@@ -49,5 +49,6 @@ def plan(steps: Sequence[Step]) -> tuple[dict[int, int], int]:
     return offsets, total
 
 
-def _rounded(size: int) -> int:
+def rounded(size: int) -> int:
+    """Bytes for so many, so that what follows is aligned."""
     return -(-max(size, 1) // ALIGN) * ALIGN

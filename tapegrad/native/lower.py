@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import config, kernels
 from ..kernels.recording import Live
+from .arena import rounded
 from .steps import TEMPORARY, Band, Call, Host, Map, Memory, Ref, Step, hollow
 
 ABSOLUTE, ARENA, FIRST = 0, 1, 2  # the bases; from FIRST on, arguments and then results
@@ -98,15 +99,11 @@ def allot(steps: Sequence[Step], bases: int) -> None:
 
 def _room(band: Band, bases: int) -> int:
     """Bytes per unit."""
-    return _rounded(8 * _entries(band, bases)) + sum(_rounded(m.high - m.low) for m in band.moved)
+    return rounded(8 * _entries(band, bases)) + sum(rounded(m.high - m.low) for m in band.moved)
 
 
 def _entries(band: Band, bases: int) -> int:
     return bases + len(band.moved) + 2 * len(band.steps)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // 64) * 64
 
 
 def _lower_band(band: Band, place: Place, bases: int) -> Instruction:
@@ -125,10 +122,10 @@ def _lower_band(band: Band, place: Place, bases: int) -> Instruction:
         forms.append((i.kinds + "rr", i.kernel.address(i.signature), [*i.args, at + 2 * j, at + 2 * j + 1]))
     code, _ = encode(forms, placed)
     table = [bases, len(band.moved), len(band.steps), _room(band, bases), band.blocks, band.units]
-    room = _rounded(8 * _entries(band, bases))
+    room = rounded(8 * _entries(band, bases))
     for m in band.moved:
         table += [room - m.low, m.advance]
-        room += _rounded(m.high - m.low)
+        room += rounded(m.high - m.low)
     for count, unit in band.ranges:
         table += [unit, count]
     args = [0, np.array(code, np.int64), np.array(table, np.int64), band.scratch, machine.loop()]

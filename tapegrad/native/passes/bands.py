@@ -55,30 +55,31 @@ class Window:
         self.steps: set[int] = set()
 
 
+# Items per block of each step, the number of blocks, and what blocks touch.
+Blocks = tuple[list[int], int, dict[int, Window]]
+
+
 def bands(steps: list[Step]) -> list[Step]:
     """Neighbouring steps over the same rows become one band, where that spares memory."""
     large = any(r.high - r.low >= LEAST // 8 for s in steps for r in s.writes())
     if not large or kernels.machine.plain():  # a band is machine code that calls machine code
         return steps
     made: list[Step] = []
-    found = None
+    users = _users(steps)
     run: list[tuple[Step, Range]] = []
-    for step in [*steps, None]:
-        items = None if step is None else ranged(step)
-        if items is not None and step is not None and (not run or _blocks([*run, (step, items)])):
-            run.append((step, items))
-            continue
-        if len(run) > 1:
-            found = found or _users(steps)
-            made.append(_band(run, found))
-        else:
-            made += [s for s, _ in run]
-        run = []
-        if items is not None and step is not None:
-            run = [(step, items)]
-        elif step is not None:
+    chosen: Blocks | None = None  # of the run, if it has several steps
+    for step in steps:
+        items = ranged(step)
+        longer = _blocks([*run, (step, items)]) if run and items is not None else None
+        if longer is None:
+            made += _ended(run, chosen, users)
+            run = []
+        chosen = longer
+        if items is None:
             made.append(step)
-    return made
+        else:
+            run.append((step, items))
+    return [*made, *_ended(run, chosen, users)]
 
 
 # -- steps as ranges --------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def _ranged_call(step: Call) -> Range | None:
 # -- ranges that go together ------------------------------------------------------------------------------
 
 
-def _blocks(run: Sequence[tuple[Step, Range]]) -> tuple[list[int], int, dict[int, Window]] | None:
+def _blocks(run: Sequence[tuple[Step, Range]]) -> Blocks | None:
     """Items per block of each step, the number of blocks, and what blocks touch; None if the steps do not go together."""
     ratios = _ratios([range_ for _, range_ in run])
     if ratios is None:
@@ -223,9 +224,12 @@ def _users(steps: Sequence[Step]) -> dict[int, int]:
     return {m: len(items) for m, items in uses(steps).items() if items[0].ref.memory.kind == TEMPORARY}
 
 
-def _band(run: Sequence[tuple[Step, Range]], users: dict[int, int]) -> Band:
-    chosen = _blocks(run)
-    assert chosen is not None
+def _ended(run: Sequence[tuple[Step, Range]], chosen: Blocks | None, users: dict[int, int]) -> Sequence[Step]:
+    """The steps of a run, as one band if there are several."""
+    return [s for s, _ in run] if chosen is None else [_band(run, chosen, users)]
+
+
+def _band(run: Sequence[tuple[Step, Range]], chosen: Blocks, users: dict[int, int]) -> Band:
     units, blocks, windows = chosen
     here = uses([s for s, _ in run])
     moved = []
