@@ -142,7 +142,8 @@ def test_twenty_steps(name):
             last = net(lib.tensor(batches[0])).numpy()
             averaged = average.eval()(lib.tensor(batches[0])).numpy()
         results[lib] = [np.array(seen), last, averaged, *(v.numpy() for v in net.state_dict().values())]
-    assert results[tg][0][-1, 0] < results[tg][0][0, 0]
+    losses = results[tg][0][:, 0]
+    assert losses[-1] < losses[19 % len(batches)]  # of the same batch
     for mine, theirs in zip(results[tg], results[torch], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(results[tg][0], results[torch][0], rtol=1e-9)
