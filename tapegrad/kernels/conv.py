@@ -77,9 +77,25 @@ def _correlate(height, width):
     product = tile.product(height, width)
 
     def correlate(
-        x, w, bias, out, shifts, runs, parts, n, groups, per_group, count, places, each, cuts, start, stop
+        x,
+        w,
+        bias,
+        out,
+        shifts,
+        runs,
+        parts,
+        least,
+        n,
+        groups,
+        per_group,
+        count,
+        places,
+        each,
+        cuts,
+        start,
+        stop,
     ):
-        """out[image, o, t] = bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)]
+        """out[image, o, t] = max(bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)], least)
 
         x has ``each`` elements per image, out ``places``, w is packed by pack_rows. ``runs`` has for each of
         ``count`` vectors where it begins in x and which ``parts`` of it are results; it ends in empty ones. The
@@ -99,7 +115,7 @@ def _correlate(height, width):
                             w, column * n * height, bias, column * height,
                             x, image * each + group * x_group, shifts, n,
                             out, ((image * groups + group) * per_group + t * height) * places, places,
-                            min(height, per_group - t * height), runs, block * width, parts,
+                            min(height, per_group - t * height), runs, block * width, parts, least,
                         )  # fmt: skip
 
     correlate.__name__ = f"correlate{height}"

@@ -43,6 +43,7 @@ def correlate_lanes(
     scratch,
     places,
     shifts,
+    least,
     n,
     groups,
     per_group,
@@ -54,7 +55,7 @@ def correlate_lanes(
     start,
     stop,
 ):
-    """out[image, o, t] = bias[o] + sum over k of w[o, k] * x[places[image, t] + shifts[k]]
+    """out[image, o, t] = max(bias[o] + sum over k of w[o, k] * x[places[image, t] + shifts[k]], least)
 
     There are ``total`` places, ``count`` per image, and ``plane`` elements of x per group. The range counts tasks
     that blocks of LANES places are shared out to; ``scratch`` holds WINDOW_WIDTH squares of vectors for each.
@@ -87,7 +88,7 @@ def correlate_lanes(
                         for j in range(width):
                             to = (image * groups * per_group + first + j * lane) * count + t - image * count
                             channels = min(lane, per_group - (v + j) * lane)
-                            unpack(scratch, at + j * lane, row, rows, channels, out, to, count)
+                            unpack(scratch, at + j * lane, row, rows, channels, out, to, count, least)
                         at += rows * row
                         t += rows
                 v += width

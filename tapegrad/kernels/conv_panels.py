@@ -10,6 +10,8 @@ of channels has a row per (place, image).
 
 from __future__ import annotations
 
+import numpy as np
+
 from .gemm_tile import HEIGHT, WIDTH, unpack
 from .jit import kernel
 from .panel_tile import panel_tile, turn
@@ -78,10 +80,10 @@ def lay_weights(w, out, per_group, rows, across, lines, line, length, panels, or
 @kernel(writes=("out", "scratch"))
 def convolve(
     x, w, bias, out, scratch, segments, begins,
-    images, rows, groups, per_group, outs, x_group, x_block, cuts, panels, tasks, units, room, tall, lane,
+    least, images, rows, groups, per_group, outs, x_group, x_block, cuts, panels, tasks, units, room, tall, lane,
     start, stop,
 ):  # fmt: skip
-    """out[image, o, t] = bias[o] + sum over the segments of t of x's rows times those of w
+    """out[image, o, t] = max(bias[o] + sum over the segments of t of x's rows times those of w, least)
 
     ``begins`` has for each of ``outs`` places its first segment. Places are cut into ``cuts`` runs. A group is ``x_group``
     rows of a place of x, a block ``x_block`` elements. The range counts units that ``tasks`` are shared out to: (block of
@@ -117,7 +119,7 @@ def convolve(
                 for t in range(first, last, lane):
                     unpack(
                         scratch, own + (t - first) * line + image * across + j * lane, line,
-                        min(lane, last - t), columns, out, to + t, outs,
+                        min(lane, last - t), columns, out, to + t, outs, least,
                     )  # fmt: skip
 
 
@@ -185,4 +187,4 @@ def turn_back(total, out, rows, per_group, panels, lane, start, stop):
         at = (group * vectors + left) * rows * lane + first * across + (v - left) * lane
         to = (group * per_group + v * lane) * rows + first
         count = min(lane, rows - first)
-        unpack(total, at, across, count, min(lane, per_group - v * lane), out, to, rows)
+        unpack(total, at, across, count, min(lane, per_group - v * lane), out, to, rows, -np.inf)

@@ -403,20 +403,23 @@ def _pack():
 pack = _pack()
 
 
-def _unpack_twin(x, at, row, rows, columns, out, to, step):
+def _unpack_twin(x, at, row, rows, columns, out, to, step, least):
     for j in range(columns):
         for r in range(rows):
-            out[to + j * step + r] = x[at + r * row + j]
+            value = x[at + r * row + j]
+            out[to + j * step + r] = max(value, least)  # NaN and -0.0 stay, as there
 
 
 def _unpack_code(context, builder, sig, args):
-    x, at, row, rows, columns, out, to, step = args
+    x, at, row, rows, columns, out, to, step, least = args
     e = _Emitter(builder, context.get_value_type(sig.args[0].dtype))
     mask = e.below(rows)
+    least = e.spread_float64(least)
     lines = [e.load(x, builder.add(at, shift)) for shift in e.clamped(rows, e.lanes, row)]
     for j, line in enumerate(_transposed(e, lines)):
         with builder.if_then(builder.icmp_signed("<", _number(j), columns), likely=True):
-            e.store_part(line, out, builder.add(to, builder.mul(step, _number(j))), mask)
+            place = builder.add(to, builder.mul(step, _number(j)))
+            e.store_part(e.at_least(line, least), out, place, mask)
     return context.get_dummy_value()
 
 
@@ -425,10 +428,10 @@ def _unpack():
         return _unpack_twin
 
     @intrinsic
-    def unpack(typing, x, at, row, rows, columns, out, to, step):
-        """out[j, r] = x[r, j] for r < rows and j < columns, both at most LANES; x has whole vectors"""
+    def unpack(typing, x, at, row, rows, columns, out, to, step, least):
+        """out[j, r] = max(x[r, j], least) for r < rows and j < columns, both at most LANES; x has whole vectors"""
         i = types.int64
-        return types.void(x, i, i, i, i, out, i, i), _unpack_code
+        return types.void(x, i, i, i, i, out, i, i, types.float64), _unpack_code
 
     return unpack
 

@@ -105,6 +105,16 @@ class Emitter:
         product = self.builder.fmul(a, b, flags=("contract",))
         return self.builder.fadd(total, product, flags=("contract",))
 
+    def at_least(self, value, least):
+        """Where a lane is below ``least``, that; NaN and -0.0 stay, and everything if it is -inf."""
+        return self.builder.select(self.builder.fcmp_ordered("<", value, least), least, value)
+
+    def spread_float64(self, number):
+        """A float64 in all lanes, rounded to their type."""
+        if not isinstance(self.kind, ir.DoubleType):
+            number = self.builder.fptrunc(number, self.kind)
+        return self.spread(number)
+
     def total(self, value):
         """The sum over lanes."""
         name = f"llvm.vector.reduce.fadd.v{self.lanes}f{8 * self.kind_bytes}"
@@ -141,7 +151,7 @@ class Emitter:
 
 
 def _product_twin(height, width):
-    def product(w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts):
+    def product(w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts, least):
         lane = lanes(out.itemsize)
         for r in range(rows):
             for place, first, last in runs[3 * run : 3 * (run + width)].reshape(-1, 3):
@@ -149,6 +159,7 @@ def _product_twin(height, width):
                 for k in range(n if first < last else 0):
                     found = x[x_at + place + table[k] : x_at + place + table[k] + lane]
                     total[: len(found)] += w[w_at + k * height + r] * found
+                total[total < least] = least
                 for low, high, to in parts[3 * first : 3 * last].reshape(-1, 3):
                     start = at + r * step + to
                     out[start + low : start + high] = total[low:high]
@@ -163,7 +174,7 @@ def _product_code(height, width):
         return ir.Constant(i64, n)
 
     def emit(context, builder, sig, args):
-        w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts = args
+        w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts, least = args
         e = Emitter(builder, context.get_value_type(sig.args[4].dtype))
         entry = builder.mul(run, number(3))
         given = [e.number(runs, builder.add(entry, number(j))) for j in range(3 * width)]
@@ -183,6 +194,8 @@ def _product_code(height, width):
             return made
 
         sums = e.loop(n, starts, step_over)
+        least = e.spread_float64(least)
+        sums = [e.at_least(s, least) for s in sums]
         for v in range(width):
             with cgutils.for_range_slice(builder, given[3 * v + 1], given[3 * v + 2], number(1)) as (part, _):
                 entry = builder.mul(part, number(3))
@@ -206,7 +219,7 @@ def _product_code(height, width):
 def product(height, width):
     """A tile of ``height`` rows and ``width`` vectors:
 
-    out[at + r * step + lane] = bias[r] + sum over k of w[k, r] * x[place + table[k] + lane]
+    out[at + r * step + lane] = max(bias[r] + sum over k of w[k, r] * x[place + table[k] + lane], least)
 
     ``rows`` rows are stored. ``runs`` has three numbers per vector: its place in x, and from which to which of
     the ``parts`` are stored; a part has three: from which lane, up to which, and by how much more to shift it.
@@ -216,9 +229,9 @@ def product(height, width):
     code = _product_code(height, width)
 
     @intrinsic
-    def tile(typing, w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts):
+    def tile(typing, w, w_at, bias, bias_at, x, x_at, table, n, out, at, step, rows, runs, run, parts, least):
         i = types.int64
-        return types.void(w, i, bias, i, x, i, table, i, out, i, i, i, runs, i, parts), code
+        return types.void(w, i, bias, i, x, i, table, i, out, i, i, i, runs, i, parts, types.float64), code
 
     return tile
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import functional as functional
 from . import init as init
+from . import intrinsic as intrinsic
 from . import modules as modules
 from . import parallel as parallel
 from . import parameter as parameter

@@ -14,7 +14,7 @@ from ..hooks import RemovableHandle
 from ..kernels.recording import active, hooked, now
 from ..tensor import Tensor
 from .boundary import BackwardBoundary
-from .registry import Registry
+from .registry import CALL_HOOKS, Registry
 
 Hook = Callable[..., Any]
 
@@ -78,6 +78,13 @@ class Called(Registry):
         ):
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
+
+    def _watched(self) -> bool:
+        """Whether a call is more than ``forward``: what ``__call__`` asks, for those who would do without it."""
+        if active and (recorder := now()) is not None:
+            recorder.module(self)
+        everywhere = (GLOBAL_FORWARD, GLOBAL_FORWARD_PRE, GLOBAL_BACKWARD, GLOBAL_BACKWARD_PRE)
+        return config.record_modules or any(everywhere) or any(getattr(self, name) for name in CALL_HOOKS)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         floor = scopes.floor_of((args, kwargs)) if config.record_modules else None

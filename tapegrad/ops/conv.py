@@ -7,12 +7,14 @@ convolution is the input adjoint.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
 from .. import buffers
 from ..kernels.arrays import copy
 from . import conv_arrays as arrays
+from .activation_ops import rectified, relu
 from .direct import direct_op
 from .matmul import require_tensors
 from .shape import squeeze, unsqueeze
@@ -50,9 +52,14 @@ def _bias_rule(g: Any) -> Any:
     node_name=_NODE,
     native=True,
 )
-def convolution(input: Any, weight: Any, bias: Any, *, windows: Any, groups: Any) -> Any:
-    """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, place of (t, k)]"""
-    return arrays.forward(input, weight, bias, windows, groups)
+def convolution(
+    input: Any, weight: Any, bias: Any, *, windows: Any, groups: Any, least: float = -math.inf
+) -> Any:
+    """out[n, o, t] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, place of (t, k)]
+
+    With ``least`` the result is max(out, least), whose derivative is the business of the caller.
+    """
+    return arrays.forward(input, weight, bias, windows, groups, least)
 
 
 @direct_op(
@@ -197,7 +204,10 @@ def _conv(
     padding: Any,
     dilation: Any,
     groups: int,
+    activation: str | None,
 ) -> Any:
+    if activation not in (None, "relu"):
+        raise ValueError(f"{name}: activation should be None or 'relu', but got {activation!r}")
     batched = _checked(name, n, input, weight, bias)
     x = input if batched else unsqueeze(input, 0)
     windows = _geometry(
@@ -210,8 +220,13 @@ def _conv(
         fixed(dilation),
         groups,
     )
-    made = convolution(x, weight, bias, windows=windows, groups=int(groups))
-    return made if batched else squeeze(made, 0)
+    # Whole numbers and empty arrays do not come to the kernels, and float16 is rounded after them.
+    fused = activation is not None and x._array.dtype.char in "fd" and x._array.size and weight._array.size
+    least = {"least": 0.0} if fused else {}
+    made = convolution(x, weight, bias, windows=windows, groups=int(groups), **least)
+    if not batched:
+        made = squeeze(made, 0)
+    return made if activation is None else rectified(made) if fused else relu(made)
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -272,12 +287,14 @@ def conv1d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
+    *,
+    activation: str | None = None,
 ) -> Any:
     """Convolution of (N, C, L) or (C, L) with weight (out, C / groups, K).
 
-    ``padding`` is a number, "valid" or "same".
+    ``padding`` is a number, "valid" or "same". ``activation="relu"`` gives relu of it, in the same pass.
     """
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups, activation)
 
 
 def conv2d(
@@ -288,12 +305,14 @@ def conv2d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
+    *,
+    activation: str | None = None,
 ) -> Any:
     """Convolution of (N, C, H, W) or (C, H, W) with weight (out, C / groups, KH, KW).
 
-    ``padding`` is a number or two, "valid" or "same".
+    ``padding`` is a number or two, "valid" or "same". ``activation="relu"`` gives relu of it, in the same pass.
     """
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups, activation)
 
 
 def conv3d(
@@ -304,9 +323,14 @@ def conv3d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
+    *,
+    activation: str | None = None,
 ) -> Any:
-    """Convolution of (N, C, D, H, W) or (C, D, H, W) with weight (out, C / groups, KD, KH, KW)."""
-    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    """Convolution of (N, C, D, H, W) or (C, D, H, W) with weight (out, C / groups, KD, KH, KW).
+
+    ``padding`` is a number or three, "valid" or "same". ``activation="relu"`` gives relu of it, in the same pass.
+    """
+    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups, activation)
 
 
 # -- transposed convolution --------------------------------------------------------------------------

@@ -48,9 +48,17 @@ def _dealt(x: np.ndarray, p: Plan) -> np.ndarray:
 
 
 def forward(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, w: Windows, groups: int
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    w: Windows,
+    groups: int,
+    least: float = -math.inf,
 ) -> np.ndarray:
-    """out[n, o, t] = bias[o] + sum of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation]"""
+    """out[n, o, t] = bias[o] + sum of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation]
+
+    What is below ``least`` becomes that, for floating types without empty arrays.
+    """
     dtype = x.dtype
     x, weight = _wide(x, weight)
     out = buffers.empty((x.shape[0], weight.shape[0], *w.out), x.dtype)
@@ -61,11 +69,11 @@ def forward(
     elif x.dtype.kind != "f":
         return _integers(x, weight, bias, w, groups)
     elif choice.forward(w, *_sizes(x, weight, groups)):
-        panels.forward(x, weight, bias, out, w, groups)
+        panels.forward(x, weight, bias, out, w, groups, least)
     elif choice.few_places(w, weight.shape[0] // groups, kernels.tile.lanes(x.itemsize)):
-        _correlate_lanes(x, weight, bias, out, w, groups)
+        _correlate_lanes(x, weight, bias, out, w, groups, least)
     else:
-        _correlate(x, weight, bias, out, w, groups)
+        _correlate(x, weight, bias, out, w, groups, least)
     return cast(out, dtype)
 
 
@@ -75,7 +83,13 @@ def _sizes(x: np.ndarray, weight: np.ndarray, groups: int) -> tuple[int, int, in
 
 
 def _correlate(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    out: np.ndarray,
+    w: Windows,
+    groups: int,
+    least: float,
 ) -> None:
     images, channels = x.shape[:2]
     tile, conv = kernels.tile, kernels.conv
@@ -98,12 +112,18 @@ def _correlate(
         b = min(a + step, images)
         dealt = _dealt(x[a:b], p)
         arrays = (dealt, packed, start, out[a:b], shifts, runs.table, runs.parts)
-        numbers = (n, groups, per_group, count, p.places, each, cuts)
+        numbers = (least, n, groups, per_group, count, p.places, each, cuts)
         launch(conv.correlate[rows], (*arrays, *numbers), (b - a) * cuts, (b - a) * count * tiles * n)
 
 
 def _correlate_lanes(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    out: np.ndarray,
+    w: Windows,
+    groups: int,
+    least: float,
 ) -> None:
     """The same with channels in the lanes of a vector."""
     images, channels = x.shape[:2]
@@ -129,7 +149,7 @@ def _correlate_lanes(
         given = x[a:b] if as_it_is else _dealt(x[a:b], p)
         arrays = (given, packed, start, out[a:b], room, p.each_place(b - a, each), shifts)
         total = (b - a) * p.places
-        numbers = (n, groups, per_group, p.places, total, each // groups, tasks, lanes)
+        numbers = (least, n, groups, per_group, p.places, total, each // groups, tasks, lanes)
         launch(conv.correlate_lanes, (*arrays, *numbers), tasks, out[a:b].size * n // lanes)
 
 

@@ -111,9 +111,15 @@ def _panels(channels: int, lanes: int) -> int:
 
 
 def forward(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, out: np.ndarray, w: Windows, groups: int
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    out: np.ndarray,
+    w: Windows,
+    groups: int,
+    least: float = -math.inf,
 ) -> None:
-    """out[n, o, t] = bias[o] + sum of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation]"""
+    """out[n, o, t] = bias[o] + sum of weight[o, c, k] * x[n, c, t * stride - padding + k * dilation], at least ``least``"""
     outs, channels, taps = weight.shape[0] // groups, weight.shape[1], w.taps()
     lanes = kernels.tile.lanes(x.itemsize)
     panels = _panels(outs, lanes)
@@ -129,7 +135,7 @@ def forward(
         packed.size,
     )
     segments = _forward_segments(w, channels * groups, channels)
-    _convolve(x, packed, bias, out, segments, rows, outs, groups, panels)
+    _convolve(x, packed, bias, out, segments, rows, outs, groups, panels, least)
 
 
 def input_adjoint(
@@ -147,7 +153,7 @@ def input_adjoint(
     args = (weight, packed, *numbers, order, 1, lanes)
     launch(kernels.conv_panels.lay_weights, args, groups * vectors * outs, packed.size)
     segments = _adjoint_segments(w, outs * groups, outs)
-    _convolve(g, packed, bias, out, segments, rows, channels, groups, panels)
+    _convolve(g, packed, bias, out, segments, rows, channels, groups, panels, -math.inf)
 
 
 def _convolve(
@@ -160,6 +166,7 @@ def _convolve(
     per_group: int,
     groups: int,
     panels: int,
+    least: float,
 ) -> None:
     conv = kernels.conv_panels
     images, channels = x.shape[:2]
@@ -184,7 +191,7 @@ def _convolve(
         args = (x[a:b], laid, b - a, channels, places, _order(places), lanes)
         launch(conv.lay_images, args, blocks * channels, laid.size)
         arrays = (laid, packed, start, out[a:b], own, *segments)
-        numbers = (b - a, rows, groups, per_group, outs, channels // groups, block, cuts, panels)
+        numbers = (least, b - a, rows, groups, per_group, outs, channels // groups, block, cuts, panels)
         tasks = blocks * cuts * groups * panels
         work = (b - a) * outs * vectors * groups * rows
         launch(conv.convolve, (*arrays, *numbers, tasks, units, room, tall, lanes), units, work)

@@ -131,13 +131,14 @@ def test_channels_in_the_lanes_in_plain_python() -> None:
         (kernels.conv_lanes.correlate_lanes, packed, made),
         (plain(kernels.conv_lanes.correlate_lanes), again, plainly),
     ):
-        bias = np.zeros(groups * vectors * lane, "f")
+        bias = np.zeros(groups * vectors * lane, "f")  # and nothing below -1
         scratch = np.empty(2 * lane * lane * kernels.gemm_tile.WINDOW_WIDTH, "f")
         tables = (scratch, places, shifts)
-        sizes = (n, groups, 19, count, 3 * count, 2 * p.plane, 2, lane)
+        sizes = (-1.0, n, groups, 19, count, 3 * count, 2 * p.plane, 2, lane)
         run(x.reshape(-1), weights, bias, out, *tables, *sizes, 0, 2)
     np.testing.assert_allclose(plainly, made, atol=1e-5)
-    np.testing.assert_allclose(made.reshape(3, 38, 4, 5), reference(x, weight, w), atol=1e-5)
+    expected = np.maximum(reference(x, weight, w), -1)
+    np.testing.assert_allclose(made.reshape(3, 38, 4, 5), expected, atol=1e-5)
 
 
 def twins(monkeypatch: pytest.MonkeyPatch, name: str, table: dict[int, int], make: Any) -> None:
@@ -151,11 +152,13 @@ def test_plain_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     w = WINDOWS[0]
     x, weight, g = operands(w, 2, 3, "d")
     out = conv_arrays.forward(x, weight, None, w, 2)
+    bounded = conv_arrays.forward(x, weight, None, w, 2, 0.5)
     back = conv_arrays.weight_adjoint(x, g, w, 2)
     conv, tile = kernels.conv, kernels.tile
     twins(monkeypatch, "correlate", tile.PRODUCTS, conv._correlate)
     twins(monkeypatch, "contract", tile.GRAMS, conv._contract)
     np.testing.assert_allclose(conv_arrays.forward(x, weight, None, w, 2), out, atol=1e-12)
+    np.testing.assert_allclose(conv_arrays.forward(x, weight, None, w, 2, 0.5), bounded, atol=1e-12)
     np.testing.assert_allclose(conv_arrays.weight_adjoint(x, g, w, 2), back, atol=1e-11)
 
 

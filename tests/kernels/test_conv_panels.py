@@ -104,13 +104,17 @@ def test_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plain_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels' own text with the twins of the vector code."""
     w, sizes = Windows((4, 5), (2, 3), (3, 2), (2, 2), (1, 1), (1, 1)), (5, 2, 3, 18)
-    given = operands(w, sizes, "f")
+    x, weight, _, bias, _ = given = operands(w, sizes, "f")
+    bounded, again = np.full((2, *given[2].shape), np.nan, "f")
+    conv_panels.forward(x, weight, bias, bounded, w, 2, 0.5)
     module, tile = kernels.conv_panels, kernels.panel_tile
     monkeypatch.setattr(module, "panel_tile", tile._panel_tile_twin)
     monkeypatch.setattr(module, "turn", tile._turn_twin)
     monkeypatch.setattr(module, "unpack", kernels.gemm_tile._unpack_twin)
     for name in ("lay_images", "lay_channels", "lay_weights", "convolve", "contract", "turn_back"):
         monkeypatch.setattr(module, name, kernels.jit._plain(getattr(module, name).fn))
+    conv_panels.forward(x, weight, bias, again, w, 2, 0.5)
+    np.testing.assert_allclose(again, bounded, atol=1e-4)
     compare(over_panels(w, 2, given), written_down(w, 2, given), "f")
 
 

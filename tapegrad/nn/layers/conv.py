@@ -154,13 +154,17 @@ class _Conv(_ConvNd):
     def forward(self, input: Tensor) -> Any:
         return self._conv_forward(input, self.weight, self.bias)
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    def _conv_forward(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None = None
+    ) -> Any:
         conv = (F.conv1d, F.conv2d, F.conv3d)[self.dims - 1]
         padding = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = (0,) * self.dims
-        return conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+        return conv(
+            input, weight, bias, self.stride, padding, self.dilation, self.groups, activation=activation
+        )
 
 
 class Conv1d(_Conv):

@@ -246,6 +246,11 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(held) > 0 if tensor_name is None else tensor_name in held
 
 
+def type_before_parametrizations(module: Module) -> type[Module]:
+    """The class that the module had before tensors of it were parametrized."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Take the parametrizations of a tensor away; it keeps its value, or becomes the original again."""
     if not is_parametrized(module, tensor_name):
