@@ -2,18 +2,19 @@
 
 The first of equal elements is meant, and the first NaN if there is one. A row is searched twice: for
 the value by blocks, then within the one block that holds it for the place, since only searches
-that keep no place along the way use the machine's vectors.
+that keep no place along the way use the machine's vectors. Short rows are searched once, many side by side.
 """
 
 from __future__ import annotations
 
+from functools import cache as once
 from typing import Any
 
 import numpy as np
 
 from . import index, launch
 from .jit import Kernel, fast, from_text
-from .reduction import BLOCK, CHUNK, TILE
+from .reduction import BLOCK, CHUNK, TILE, is_short
 from .scalar_bits import maximum, minimum
 
 _FAST = {"fastmath": {"contract", "nsz"}}  # which zero is the larger one is left open
@@ -38,10 +39,15 @@ def place_of(x, best, first, last):
 
 def arg_rows(x, values, places, n, chunk, start, stop):
     chunks = (n + chunk - 1) // chunk
+    o = start // chunks
+    c = start - o * chunks
     for r in range(start, stop):
-        o = r // chunks
         base = o * n
-        at = base + (r - o * chunks) * chunk
+        at = base + c * chunk
+        c += 1
+        if c == chunks:
+            c = 0
+            o += 1
         last = min(at + chunk, base + n)
         found = at
         best = best_of(x, at, min(at + {block}, last))
@@ -78,13 +84,37 @@ def arg_columns(x, values, places, n, inner, width, start, stop):
                 places[to + j] = k if better else places[to + j]
 """
 
+_SHORT = """
+def arg_short(x, values, places, start, stop):
+    for r in range(start, stop):
+        at = r * {n}
+        best = x[at]
+        place = i8(0)
+"""
+_SHORT_STEP = """        v = x[at + {k}]
+        better = (v {sign} best) | ((v != v) & (best == best))
+        best = v if better else best
+        place = i8({k}) if better else place
+"""
+_SHORT_END = """        values[r] = best
+        places[r] = place
+"""
+
 _made: dict[tuple[str, bool, bool], Kernel] = {}
+_SIGNS = {"max": ">", "min": "<"}
+
+
+@once
+def _short(which: str, n: int) -> Kernel:
+    steps = [_SHORT_STEP.format(k=k, sign=_SIGNS[which]) for k in range(1, n)]
+    text = _SHORT.format(n=n).lstrip() + "".join(steps) + _SHORT_END
+    return from_text("arg_short", text, {"i8": np.int64}, **_FAST)
 
 
 def _kernel(which: str, floating: bool, rows: bool) -> Kernel:
     found = _made.get((which, floating, rows))
     if found is None:
-        sign = {"max": ">", "min": "<"}[which]
+        sign = _SIGNS[which]
         pair = f"{which}imum(total, x[i])" if floating else f"x[i] if x[i] {sign} total else total"
         text = (_ROWS if rows else _COLUMNS).format(sign=sign, pair=pair, block=BLOCK).lstrip()
         namespace: dict[str, Any] = {"block": _block, "maximum": maximum, "minimum": minimum, "i4": np.int32}
@@ -104,6 +134,9 @@ def find(
     if inner > 1:
         width = min(inner, TILE)
         launch.start(kernel, (x, values, places, n, inner, width), outer * -(-inner // width), x.size)
+        return
+    if is_short(x, outer, n):
+        launch.start(_short(which, n), (x, values, places), outer, x.size)
         return
     chunk = n if n <= 2 * CHUNK else CHUNK
     chunks = -(-n // chunk)

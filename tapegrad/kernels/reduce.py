@@ -17,6 +17,12 @@ from .reduction import CHUNK, Reduction
 
 _exp = formula.function("exp")
 
+
+def _truth(x):
+    """1 for what is not zero, in the type of x"""
+    return formula.select(x == 0, formula.constant(0, x), formula.constant(1, x))
+
+
 SUM = Reduction("sums")
 NANSUM = Reduction("nan_sums", lambda x: formula.select(x == x, x, 0))
 SQUARES = Reduction("squares", lambda x: x * x)
@@ -24,7 +30,9 @@ MAGNITUDES = Reduction("magnitudes", abs)
 POWERS = Reduction("powers", lambda x, p: formula.power(abs(x), p), numbers=("p",))
 EXPONENTIALS = Reduction("exponentials", lambda x, top: _exp(x - top), kept=("top",))
 PRODUCT = Reduction("products", combine="mul")
-NONZEROS = Reduction("nonzeros", lambda x: formula.cast(formula.select(x == 0, 0.0, 1.0), x))
+NONZEROS = Reduction("nonzeros", _truth)
+EVERY = Reduction("every", _truth, combine="min")
+SOME = Reduction("some", _truth, combine="max")
 LARGEST = Reduction("largest", combine="max")
 SMALLEST = Reduction("smallest", combine="min")
 PLAIN = {"add": SUM, "mul": PRODUCT, "max": LARGEST, "min": SMALLEST}
@@ -61,10 +69,15 @@ def _block_deviations(x, shift, first, last):
 def moments_rows(x, mean, m2, n, chunk, start, stop):
     """mean of x[o, c*chunk:(c+1)*chunk] and the sum of squared deviations from it; the range counts (o, c)"""
     chunks = (n + chunk - 1) // chunk
+    o = start // chunks
+    c = start - o * chunks
     for r in range(start, stop):
-        o = r // chunks
-        at = o * n + (r - o * chunks) * chunk
+        at = o * n + c * chunk
         last = min(at + chunk, (o + 1) * n)
+        c += 1
+        if c == chunks:
+            c = 0
+            o += 1
         count, average, squares = 0, 0.0, 0.0
         while at < last:
             end = min(at + 2048, last)

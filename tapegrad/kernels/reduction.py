@@ -28,17 +28,19 @@ import numpy as np
 from . import launch
 from .arrays import contiguous, copy
 from .formula import TYPE_NAMES, TYPES, Emitter, Scalar
-from .jit import FLAGS, Kernel, device, fast, from_text
+from .jit import FLAGS, Kernel, fast, from_text
 from .loop import device_functions
+from .parts import WIDTH, fold
 from .scalar_bits import maximum, minimum
 
 BLOCK = 1024  # of a row, summed with reordering allowed: 16 terms per lane where there are 64 lanes
 CHUNK = 65_536  # elements that are one unit of work for one thread
 ROW_CHUNK = 16_384  # of a long row: as much as fits beside what it is computed from into a second cache (native/passes/bands.py)
-WIDTH = 1024  # columns that are summed side by side, so that their sums stay in the first cache
 TILE = 512  # columns of a unit of work that takes all rows
 UNROLL = 8  # rows that are combined before they meet the sums
 _COLUMN_SIZES = "n, inner, step, chunk, width, start, stop"
+SHORT = 8  # rows of no more elements are worked on side by side, as many as a vector has lanes: see is_short
+MANY = 4096  # rows that are worth a kernel for their very length
 _NARROW = 32  # with up to this many columns, neighbouring rows are laid side by side
 
 # Which zero is the larger one is left open: with -0 < 0 the comparison takes twice the time.
@@ -48,78 +50,17 @@ _FLAGS = {
     "max": {"contract", "nsz"},
     "min": {"contract", "nsz"},
 }
-# Sums and products start from a neutral element and go on in float64; extrema start from the first element.
+# Sums and products start from a neutral element and go on in float64 (whole numbers in int64, where they wrap around);
+# extrema start from the first element.
 _SYMBOLS = {"add": "+", "mul": "*"}
 _NEUTRAL = {"add": 0, "mul": 1}
 _BLOCKS = {combine: fast(*flags) for combine, flags in _FLAGS.items()}
 
 
-@device
-def _sum(a, b):
-    return a + b
-
-
-@device
-def _product(a, b):
-    return a * b
-
-
-@device
-def _larger(a, b):
-    return a if a >= b or a != a else b  # NaN if there is one
-
-
-@device
-def _smaller(a, b):
-    return a if a <= b or a != a else b
-
-
-def _parts_kernel(name, combine):
-    def parts_kernel(parts, totals, out, count, inner, width, start, stop):
-        """out[o, j] = parts[o, 0, j], parts[o, 1, j], ... combined in this order
-
-        ``totals`` is like ``out``, of the type of the parts. The range counts tiles of ``width`` columns.
-        """
-        tiles = (inner + width - 1) // width
-        for tile in range(start, stop):
-            o = tile // tiles
-            left = (tile - o * tiles) * width
-            m = min(width, inner - left)
-            at = o * count * inner + left
-            to = o * inner + left
-            if inner == 1:
-                total = parts[at]
-                for k in range(1, count):
-                    total = combine(total, parts[at + k])
-                out[to] = total
-                continue
-            for j in range(m):
-                totals[to + j] = parts[at + j]
-            for k in range(1, count):  # along the rows, as they lie in memory
-                row = at + k * inner
-                for j in range(m):
-                    totals[to + j] = combine(totals[to + j], parts[row + j])
-            for j in range(m):
-                out[to + j] = totals[to + j]
-
-    return Kernel(parts_kernel, f"reduction.{name}")
-
-
-_FOLDS = {
-    "add": _parts_kernel("add_parts", _sum),
-    "mul": _parts_kernel("multiply_parts", _product),
-    "max": _parts_kernel("largest_parts", _larger),
-    "min": _parts_kernel("smallest_parts", _smaller),
-}
-
-
-def fold(combine: str, parts: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int]) -> None:
-    """Fill ``out`` (outer, inner) with the parts (outer, count, inner), all of them contiguous, combined in order."""
-    outer, count, inner = sizes
-    width = min(WIDTH, inner)
-    totals = out if out.dtype == parts.dtype else np.empty(out.size, parts.dtype)
-    tiles = outer * -(-inner // width)
-    launch.start(_FOLDS[combine], (parts, totals, out, count, inner, width), tiles, parts.size)
+def is_short(x: np.ndarray, rows: int, n: int) -> bool:
+    """Whether rows of n elements have a kernel for their very length, whose loop over rows works on vectors."""
+    # LLVM has no shuffles for eight rows of eight words, and would fetch them one by one.
+    return rows >= MANY and n <= (SHORT if x.itemsize < 8 else SHORT - 1)
 
 
 class Reduction:
@@ -151,7 +92,7 @@ class Reduction:
         self._small: dict[tuple[bool, str, str], Callable[..., None]] = {}
 
     def kernel(self, shape: str, compute: str, chars: str) -> tuple[Kernel, tuple[str, ...]]:
-        """The kernel for "rows" or "columns" and types of (arrays, kept ones, out), and its signature."""
+        """The kernel for "rows", "columns" or rows of "1" to "8" elements and types of (arrays, kept ones, out), and its signature."""
         found = self._kernels.get((shape, compute, chars))
         if found is None:
             text, calls = self.source(shape, compute, chars)
@@ -162,8 +103,8 @@ class Reduction:
             fastmath = FLAGS["fastmath"] if self.folds else _FLAGS[self.combine]
             made = from_text(f"{self.name}_{shape}", text, namespace, fastmath=fastmath)
             made.origin = (self.place, shape, compute, chars) if self.place else None
-            made.rows = (*self.arrays, *self.kept, "out") if shape == "rows" else ()
-            sizes = 2 if shape == "rows" else 5
+            made.rows = (*self.arrays, *self.kept, "out") if shape != "columns" else ()
+            sizes = {"rows": 2, "columns": 5}.get(shape, 0)
             number = "float" if compute in "fd" else "int"
             signature = (*chars, *[number] * len(self.numbers), *["int"] * (sizes + 2))
             found = self._kernels[shape, compute, chars] = (made, signature)
@@ -187,7 +128,7 @@ class Reduction:
         outer, n, inner = sizes
         if not out.size:
             return
-        compute = compute or arrays[0].dtype.char
+        compute = compute or self.type_for(arrays[0].dtype.char)
         given = [float(v) if compute in "fd" else int(v) for v in numbers]
         if inner == 1:
             self._rows(arrays, out, outer, n, kept, given, compute)
@@ -204,21 +145,25 @@ class Reduction:
         key = (inner == 1, x.dtype.char, out.dtype.char)
         entry = self._small.get(key)
         if entry is None:
-            chars = x.dtype.char + out.dtype.char
-            if inner > 1 and self.folds:
-                chars = x.dtype.char + "d" + out.dtype.char
-            made, signature = self.kernel("rows" if inner == 1 else "columns", x.dtype.char, chars)
+            compute = self.type_for(x.dtype.char)
+            wide = self.wide(compute).char if inner > 1 and self.folds else ""
+            chars = x.dtype.char + wide + out.dtype.char
+            made, signature = self.kernel("rows" if inner == 1 else "columns", compute, chars)
             entry = self._small[key] = made.entry(signature)
         if inner == 1:
             entry(x, out, *numbers, n, n, 0, outer)
         elif self.folds:
-            entry(x, np.empty(out.size), out, *numbers, n, inner, n * inner, n, inner, 0, outer)
+            parts = np.empty(out.size, self.wide(x.dtype.char))
+            entry(x, parts, out, *numbers, n, inner, n * inner, n, inner, 0, outer)
         else:
             entry(x, out, *numbers, n, inner, n * inner, n, inner, 0, outer)
 
     def _rows(
         self, arrays: Any, out: Any, outer: int, n: int, kept: Any, given: list[Any], compute: str
     ) -> None:
+        if is_short(arrays[0], outer, n):
+            self._launch(str(n), compute, [*arrays, *kept, out], given, outer, outer * n)
+            return
         chunk = n if n <= 2 * ROW_CHUNK else ROW_CHUNK
         chunks = -(-n // chunk)
         to = out if chunks == 1 else np.empty((outer, chunks), self.wide(compute))
@@ -285,9 +230,13 @@ class Reduction:
         made, signature = self.kernel(shape, compute, "".join([a.dtype.char for a in arrays]))
         launch.run(made, signature, [*arrays, *numbers], count, work)
 
+    def type_for(self, char: str) -> str:
+        """The type of the computation for elements of a type: whole numbers are added and multiplied in int64."""
+        return "l" if self.folds and char not in "fd" else char
+
     def wide(self, compute: str) -> np.dtype:
         """The type of partial results."""
-        return np.dtype("d") if self.folds else np.dtype(compute)
+        return np.dtype(compute if not self.folds else "d" if compute in "fd" else "l")
 
     def _fold(self, parts: np.ndarray, out: np.ndarray) -> None:
         """Partial results along the second dimension, combined."""
@@ -300,8 +249,12 @@ class Reduction:
         """Source text of a kernel and the device functions it calls."""
         emitter = Emitter()
         head = [f"k{j} = {TYPE_NAMES[compute]}({n})" for j, n in enumerate(self.numbers)]
-        make = self._rows_text if shape == "rows" else self._columns_text
-        text = make(emitter, head, compute, chars)
+        if shape == "columns":
+            text = self._columns_text(emitter, head, compute, chars)
+        elif shape == "rows":
+            text = self._rows_text(emitter, head, compute, chars)
+        else:
+            text = self._short_text(emitter, head, compute, chars, int(shape))
         return f"# {', '.join(sorted(_FLAGS[self.combine]))}\n{text}", emitter.calls
 
     def _body(
@@ -341,30 +294,54 @@ class Reduction:
         lines += ["    " + h for h in head]
         lines += (self._fold_text if self.folds else self._extremum_text)(emitter, compute, chars)
         lines += ["    return total", "", f"def {name}({inputs}, out, {numbers}n, chunk, start, stop):"]
+        # Counted on, since a division takes as long as a short row.
         lines += [
             "    chunks = (n + chunk - 1) // chunk",
-            "    for r in range(start, stop):",
-            "        o = r // chunks",
+            "    o = start // chunks",
+            "    c = start - o * chunks",
         ]
         lines += [
-            "        at = o * n + (r - o * chunks) * chunk",
+            "    for r in range(start, stop):",
+            "        at = o * n + c * chunk",
             "        last = min(at + chunk, (o + 1) * n)",
         ]
+        wide = TYPE_NAMES[self.wide(compute).char]
         part = f"{name}_block({inputs}, {numbers}o, at, min(at + {BLOCK}, last))"
         lines += [
-            f"        total = {f'f8({part})' if self.folds else part}",
+            f"        total = {f'{wide}({part})' if self.folds else part}",
             f"        at += {BLOCK}",
             "        while at < last:",
         ]
         if self.folds:
-            lines += [f"            total = total {_SYMBOLS[self.combine]} f8({part})"]
+            lines += [f"            total = total {_SYMBOLS[self.combine]} {wide}({part})"]
         else:
             lines += [
                 f"            part = {part}",
                 f"            total = {self._pair('total', 'part', compute)}",
             ]
         lines += [f"            at += {BLOCK}", "        out[r] = total"]
+        lines += ["        c += 1", "        if c == chunks:", "            c = 0", "            o += 1"]
         return "\n".join(lines) + "\n"
+
+    def _short_text(self, emitter: Emitter, head: list[str], compute: str, chars: str, n: int) -> str:
+        """Rows of a known length: the loop over rows is the one that works on vectors."""
+        inputs = ", ".join([*self.arrays, *self.kept, "out", *self.numbers])
+        body, results = self._body(emitter, compute, chars, [f"at + {k}" for k in range(n)], "r")
+        lines = [f"def {self.name}_{n}({inputs}, start, stop):", *("    " + h for h in head)]
+        lines += [
+            "    for r in range(start, stop):",
+            f"        at = r * {n}",
+            *("        " + b for b in body),
+        ]
+        return "\n".join([*lines, f"        out[r] = {self._combined(results, compute)}"]) + "\n"
+
+    def _combined(self, results: list[str], compute: str) -> str:
+        """All of them in pairs, and pairs of pairs."""
+        while len(results) > 1:
+            pairs = zip(results[::2], results[1::2], strict=False)
+            odd = results[-1:] if len(results) % 2 else []
+            results = [self._pair(a, b, compute) for a, b in pairs] + odd
+        return results[0]
 
     def _fold_text(self, emitter: Emitter, compute: str, chars: str) -> list[str]:
         body, (result,) = self._body(emitter, compute, chars, ["i"], "o")
@@ -426,8 +403,8 @@ class Reduction:
         at = ["row + j" if not u else f"row + {u} * inner + j" for u in range(count)]
         body, results = self._body(own, compute, chars, at, "kept + j")
         emitter.calls |= own.calls
-        while len(results) > 1:
-            results = [self._pair(a, b, compute) for a, b in zip(results[::2], results[1::2], strict=True)]
+        total = self._combined(results, compute)
         if self.folds:
-            return [*body, f"parts[to + j] = parts[to + j] {_SYMBOLS[self.combine]} f8({results[0]})"]
-        return [*body, f"part = {results[0]}", f"out[to + j] = {self._pair('out[to + j]', 'part', compute)}"]
+            wide = TYPE_NAMES[self.wide(compute).char]
+            return [*body, f"parts[to + j] = parts[to + j] {_SYMBOLS[self.combine]} {wide}({total})"]
+        return [*body, f"part = {total}", f"out[to + j] = {self._pair('out[to + j]', 'part', compute)}"]

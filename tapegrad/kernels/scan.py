@@ -1,7 +1,7 @@
 """Scans: what has been accumulated so far, along the middle of contiguous (outer, n, inner) arrays.
 
 The accumulator is a float64, in a register for rows and in the array ``acc`` for columns that are scanned
-side by side. With ``reverse`` the scan starts at the end.
+side by side. With ``reverse`` the scan starts at the end. Many short rows are scanned side by side too, each in registers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from . import launch
 from .jit import Kernel, from_text
-from .reduction import TILE
+from .reduction import TILE, is_short
 from .scalar_rare import log_add
 
 _ROWS = """
@@ -23,6 +23,17 @@ def {name}_rows({arrays}, out, n, reverse, start, stop):
             acc = {update}
             out[i] = acc
             i += step
+"""
+
+_SHORT = """
+def {name}_short({arrays}, out, start, stop):
+    for r in range(start, stop):
+        at = r * {n}
+        acc = f8({initial})
+"""
+_SHORT_STEP = """        i = at + {k}
+        acc = {update}
+        out[i] = acc
 """
 
 _COLUMNS = """
@@ -52,26 +63,31 @@ class Scan:
         self, name: str, update: str, initial: str = "0.0", arrays: tuple[str, ...] = ("x",)
     ) -> None:
         self.name = name
-        self.texts = {
-            rows: (_ROWS if rows else _COLUMNS)
-            .format(
-                name=name,
-                arrays=", ".join(arrays),
-                initial=initial,
-                update=update,
-                update_column=update.replace("acc", "acc[to + j]"),
-            )
-            .lstrip()
-            for rows in (True, False)
+        self.words = {
+            "name": name,
+            "arrays": ", ".join(arrays),
+            "initial": initial,
+            "update": update,
+            "update_column": update.replace("acc", "acc[to + j]"),
         }
-        self._made: dict[bool, Kernel] = {}
+        self._made: dict[str | tuple[int, ...], Kernel] = {}
 
-    def _kernel(self, rows: bool) -> Kernel:
-        if rows not in self._made:
+    def _text(self, which: str | tuple[int, ...]) -> str:
+        """Of "rows", of "columns", or of rows of a known length, whose places are given in order."""
+        if which == "rows":
+            return _ROWS.format(**self.words).lstrip()
+        if which == "columns":
+            return _COLUMNS.format(**self.words).lstrip()
+        head = _SHORT.format(**self.words, n=len(which)).lstrip()
+        return head + "".join([_SHORT_STEP.format(**self.words, k=k) for k in which])
+
+    def _kernel(self, which: str | tuple[int, ...]) -> Kernel:
+        found = self._made.get(which)
+        if found is None:
             namespace = {"f8": np.float64, "log_add": log_add, "INF": float("inf")}
-            name = f"{self.name}_{'rows' if rows else 'columns'}"
-            self._made[rows] = from_text(name, self.texts[rows], namespace)
-        return self._made[rows]
+            name = f"{self.name}_{which if isinstance(which, str) else 'short'}"
+            found = self._made[which] = from_text(name, self._text(which), namespace)
+        return found
 
     def run(
         self, arrays: tuple[np.ndarray, ...], out: np.ndarray, sizes: tuple[int, int, int], reverse: bool
@@ -80,13 +96,18 @@ class Scan:
         outer, n, inner = sizes
         if not out.size:
             return
+        if inner == 1 and is_short(out, outer, n):
+            order = tuple(range(n))
+            launch.start(self._kernel(order[::-1] if reverse else order), (*arrays, out), outer, out.size)
+            return
         if inner == 1:
-            launch.start(self._kernel(True), (*arrays, out, n, int(reverse)), outer, out.size)
+            launch.start(self._kernel("rows"), (*arrays, out, n, int(reverse)), outer, out.size)
             return
         width = min(inner, TILE)
         acc = np.empty(outer * inner)
         tiles = outer * -(-inner // width)
-        launch.start(self._kernel(False), (*arrays, out, acc, n, inner, width, int(reverse)), tiles, out.size)
+        numbers = (n, inner, width, int(reverse))
+        launch.start(self._kernel("columns"), (*arrays, out, acc, *numbers), tiles, out.size)
 
 
 SUM = Scan("cumsum", "acc + x[i]")

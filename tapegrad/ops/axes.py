@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kernels
+from .. import buffers, kernels
 from ..kernels.arrays import cast, contiguous, duplicate
 from .shape import as_expanded, reshape
 
@@ -122,7 +122,7 @@ def run_sizes(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[tuple[int,
 def reduced(
     reduction: Any, x: np.ndarray, dims: Sequence[int], dtype: Any, numbers: tuple[float, ...] = ()
 ) -> np.ndarray:
-    """A reduction of kernels/reduction.py over dims of a non-empty floating array, in the shape left."""
+    """A reduction of kernels/reduction.py over dims of a non-empty array of numbers, in the shape left."""
     if not x.flags.c_contiguous:
         return _reduced_strided(reduction, x, dims, dtype, numbers)
     left = tuple([n for d, n in enumerate(x.shape) if d not in dims])
@@ -138,7 +138,7 @@ def _staged(
     while True:
         first, last = run = runs.pop()
         sizes = _sizes(shape, run)
-        out = np.empty(sizes[0] * sizes[2], dtype if not runs else reduction.wide(x.dtype.char))
+        out = buffers.empty((sizes[0] * sizes[2],), dtype if not runs else reduction.wide(x.dtype.char))
         reduction.run([x], out, sizes, numbers=numbers)
         if not runs:
             return out
@@ -150,7 +150,7 @@ def _reduced_strided(
     reduction: Any, x: np.ndarray, dims: Sequence[int], dtype: Any, numbers: tuple[float, ...]
 ) -> np.ndarray:
     repeated = [d for d in range(x.ndim) if x.strides[d] == 0 and x.shape[d] > 1]
-    if repeated:
+    if repeated and (x.dtype.kind == "f" or not reduction.folds):
         once = x[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(x.ndim)])]
         result = reduced(reduction, once, dims, np.float64 if reduction.folds else dtype, numbers)
         if reduction.folds:

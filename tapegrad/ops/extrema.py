@@ -11,7 +11,6 @@ from ..derive import Expr
 from ..fastpath import elementwise
 from ..kernels.arrays import cast, contiguous
 from ..kernels.formula import Scalar
-from ..kernels.recording import now
 from ..op import KernelOp, kernel_op
 from ..tape import Value
 from .along import add_along
@@ -20,9 +19,11 @@ from .axes import kept, lane, numpy_names, spread, widened
 from .dims import refuse_bools, wrap_dim
 from .out import into
 from .reduce import sum as total
-from .reducing import ReduceOp, folded, plan, reduce_floats, reduce_op
+from .reducing import ReduceOp, plan, reduce_array, reduce_op
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+
+_BYTE = np.dtype(np.uint8)
 
 # -- values --------------------------------------------------------------------------------------------
 
@@ -45,13 +46,10 @@ def _extremum(which: str) -> Any:
         """The extremum over dims; NaN if there is one."""
         if not x.size:
             return np.empty(shape, x.dtype)
-        if x.dtype.kind != "f" and now() is not None:
-            return folded(which, x, dims, shape)
-        if x.dtype.kind != "f":
-            return np.asarray((np.max if which == "max" else np.min)(x, axis=dims)).reshape(shape)
-        return reduce_floats(
-            kernels.reduce.LARGEST if which == "max" else kernels.reduce.SMALLEST, x, dims, shape, x.dtype
-        )
+        reduction = kernels.reduce.LARGEST if which == "max" else kernels.reduce.SMALLEST
+        if x.dtype.char == "?":
+            return reduce_array(reduction, x, dims, shape, _BYTE).view(np.bool_)
+        return reduce_array(reduction, x, dims, shape, x.dtype)
 
     return forward
 

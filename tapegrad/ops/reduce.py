@@ -18,7 +18,7 @@ from .arithmetic import div, eq, mul, ne, pow, where
 from .axes import count_of, kept, middle, numpy_names, spread, widened
 from .maths import abs, exp, sign
 from .out import into
-from .reducing import ReduceOp, folded, plan, reduce_floats, reduce_op
+from .reducing import ReduceOp, plan, reduce_array, reduce_op, truth
 from .scan import before
 from .shape import flip, permute, reshape
 
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 _empty = buffers.empty
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+_SINGLE, _DOUBLE, _WHOLE = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _builtin_all, _builtin_any = all, any
 
 # -- sum and mean --------------------------------------------------------------------------------------
@@ -57,18 +57,13 @@ class _Sum(ReduceOp):
         return (out,)
 
 
-def _whole_sum(x: np.ndarray, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
-    """Sum over dims of whole numbers."""
-    if now() is not None:
-        return folded("add", cast(x, dtype), dims, shape) if x.size else zeros(shape, dtype)
-    return np.asarray(np.sum(x, axis=dims, dtype=dtype)).reshape(shape)
-
-
 def _sum(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
-    """Sum over dims."""
-    if x.dtype.kind == "f" and dtype.kind == "f":
-        return reduce_floats(kernels.reduce.SUM, x, dims, shape, dtype) if x.size else zeros(shape, dtype)
-    return _whole_sum(x, dims, shape, dtype)
+    """Sum over dims; a sum of type bool says whether there is something."""
+    if not x.size:
+        return zeros(shape, dtype)
+    if dtype.char == "?":
+        return truth(kernels.reduce.SOME, x, dims, shape, dtype)
+    return reduce_array(kernels.reduce.SUM, x, dims, shape, dtype)
 
 
 def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
@@ -76,7 +71,7 @@ def _mean(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
     if not x.size:
         return filled(shape, np.nan, dtype)
     # A sum of float16 may be too large for float16 where the mean is not.
-    total = reduce_floats(kernels.reduce.SUM, x, dims, shape, _SINGLE if dtype.char == "e" else dtype)
+    total = reduce_array(kernels.reduce.SUM, x, dims, shape, _SINGLE if dtype.char == "e" else dtype)
     count = x.size // total.size
     if active:
         kernels.loop.QUOTIENT.run(total.dtype.char, [total], [total], [count], (0,))
@@ -141,11 +136,12 @@ def _converted(input: Any, to: dtypes.dtype) -> Any:
     return input if dtypes.of(input._array) is to else input.to(to)
 
 
-def _sum_input(input: Any, dtype: Any) -> Any:
-    """The input in the type of its sum: integers and bools add up in int64."""
+def _sum_input(input: Any, dtype: Any) -> tuple[Any, Any]:
+    """The input, and the type of its sum: integers and bools add up in int64."""
     if dtype is not None:
-        return _converted(input, dtypes.as_dtype(dtype))
-    return input if input._array.dtype.kind == "f" else _converted(input, dtypes.int64)
+        input = _converted(input, dtypes.as_dtype(dtype))
+        return input, input._array.dtype
+    return input, input._array.dtype if input._array.dtype.kind == "f" else _WHOLE
 
 
 def sum(
@@ -157,10 +153,10 @@ def sum(
         return _total(input, summed, False)
     if numpy:
         dim, keepdim = _dim_names(dim, keepdim, numpy, "sum")
-    x = _sum_input(input, dtype)
+    x, kind = _sum_input(input, dtype)
     dims, shape, _ = plan(x._array.shape, dim, keepdim)
     op = summed if dim is None and not keepdim else summed_over
-    made = op(x, dims=dims, shape=shape, dtype=x._array.dtype)
+    made = op(x, dims=dims, shape=shape, dtype=kind)
     return made if out is None else into(made, out, "sum")
 
 
@@ -195,17 +191,17 @@ def mean(
 )
 def nan_summed(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Sum over dims with NaN counted as zero."""
-    return reduce_floats(kernels.reduce.NANSUM, x, dims, shape, dtype) if x.size else zeros(shape, dtype)
+    return reduce_array(kernels.reduce.NANSUM, x, dims, shape, dtype) if x.size else zeros(shape, dtype)
 
 
 @numpy_names
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """Sum with NaN counted as zero."""
-    x = _sum_input(input, dtype)
-    if x._array.dtype.kind != "f":
-        return sum(x, dim, keepdim, out=out)
+    x, kind = _sum_input(input, dtype)
+    if kind.kind != "f":
+        return sum(x, dim, keepdim, dtype=dtype, out=out)
     dims, shape, _ = plan(x._array.shape, dim, keepdim)
-    return into(nan_summed(x, dims=dims, shape=shape, dtype=x._array.dtype), out, "nansum")
+    return into(nan_summed(x, dims=dims, shape=shape, dtype=kind), out, "nansum")
 
 
 @numpy_names
@@ -246,14 +242,13 @@ def _product_rule(g: Any, x: Any, dims: Any) -> Any:
     return mul(spread(g, x._array.shape, dims), _others(x, dims))
 
 
-def _product(x: np.ndarray, *, dims: Any, shape: Any) -> np.ndarray:
-    """Product over dims."""
-    if x.dtype.kind == "f" and x.size:
-        return reduce_floats(kernels.reduce.PRODUCT, x, dims, shape, x.dtype)
-    if now() is not None:
-        return folded("mul", x, dims, shape) if x.size else filled(shape, 1, x.dtype)
-    with np.errstate(all="ignore"):
-        return np.asarray(np.prod(x, axis=dims, dtype=x.dtype)).reshape(shape)
+def _product(x: np.ndarray, *, dims: Any, shape: Any, dtype: Any) -> np.ndarray:
+    """Product over dims; one of type bool says whether all is there."""
+    if not x.size:
+        return filled(shape, 1, dtype)
+    if dtype.char == "?":
+        return truth(kernels.reduce.EVERY, x, dims, shape, dtype)
+    return reduce_array(kernels.reduce.PRODUCT, x, dims, shape, dtype)
 
 
 multiplied = ReduceOp(_product, {"x": _product_rule}, "ProdBackward0", "prod", native=True)
@@ -263,12 +258,12 @@ multiplied_over = ReduceOp(_product, {"x": _product_rule}, "ProdBackward1", "pro
 @numpy_names
 def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """Product over all dimensions or over one; integers and bools multiply in int64."""
-    x = _sum_input(input, dtype)
+    x, kind = _sum_input(input, dtype)
     if dim is not None and not isinstance(dim, (int, np.integer)):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
     dims, shape, _ = plan(x._array.shape, dim, keepdim and dim is not None)
     op = multiplied if dim is None else multiplied_over
-    return into(op(x, dims=dims, shape=shape), out, "prod")
+    return into(op(x, dims=dims, shape=shape, dtype=kind), out, "prod")
 
 
 # -- log-sum-exp ---------------------------------------------------------------------------------------
@@ -348,14 +343,14 @@ def norm_over(x: Any, *, ord: Any, dims: Any, shape: Any) -> Any:
         return zeros(shape, x.dtype)
     y = widened(x)
     if ord == 0:
-        return cast(reduce_floats(reduce.NONZEROS, y, dims, shape, _DOUBLE), x.dtype)
+        return cast(reduce_array(reduce.NONZEROS, y, dims, shape, _DOUBLE), x.dtype)
     if math.isinf(ord):
         by = reduce.LARGEST_MAGNITUDE if ord > 0 else reduce.SMALLEST_MAGNITUDE
-        return cast(reduce_floats(by, y, dims, shape, y.dtype), x.dtype)
+        return cast(reduce_array(by, y, dims, shape, y.dtype), x.dtype)
     if ord == 1:
-        return cast(reduce_floats(reduce.MAGNITUDES, y, dims, shape, y.dtype), x.dtype)
+        return cast(reduce_array(reduce.MAGNITUDES, y, dims, shape, y.dtype), x.dtype)
     by, numbers = (reduce.SQUARES, ()) if ord == 2 else (reduce.POWERS, (float(ord),))
-    total = reduce_floats(by, y, dims, shape, _DOUBLE, numbers)
+    total = reduce_array(by, y, dims, shape, _DOUBLE, numbers)
     if now() is not None:
         root = kernels.loop.ROOT if ord == 2 else kernels.loop.RAISE
         root.run("d", [total], [total], () if ord == 2 else (1 / ord,), (0,))
@@ -410,27 +405,21 @@ def vector_norm(
 @reduce_op(name="count_nonzero", node_name="CountNonzeroBackward0", native=True)
 def nonzeros(x: Any, *, dims: Any, shape: Any) -> Any:
     """How many elements are not zero."""
-    if now() is not None:
-        return _whole_sum(cast(cast(x, np.bool_), np.int64), dims, shape, np.dtype(np.int64))
-    return np.asarray(np.count_nonzero(x, axis=dims) if x.ndim else x != 0).astype(np.int64).reshape(shape)
+    if not x.size:
+        return zeros(shape, _WHOLE)
+    return reduce_array(kernels.reduce.NONZEROS, widened(x), dims, shape, _WHOLE)
 
 
 @reduce_op(name="all", node_name="AllBackward0", native=True)
 def every(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Whether all elements are nonzero."""
-    if now() is not None:
-        return (
-            cast(folded("min", cast(x, np.bool_), dims, shape), dtype) if x.size else filled(shape, 1, dtype)
-        )
-    return np.asarray(np.all(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
+    return truth(kernels.reduce.EVERY, x, dims, shape, dtype) if x.size else filled(shape, 1, dtype)
 
 
 @reduce_op(name="any", node_name="AnyBackward0", native=True)
 def some(x: Any, *, dims: Any, shape: Any, dtype: Any) -> Any:
     """Whether some element is nonzero."""
-    if now() is not None:
-        return cast(folded("max", cast(x, np.bool_), dims, shape), dtype) if x.size else zeros(shape, dtype)
-    return np.asarray(np.any(x, axis=dims)).astype(dtype, copy=False).reshape(shape)
+    return truth(kernels.reduce.SOME, x, dims, shape, dtype) if x.size else zeros(shape, dtype)
 
 
 def count_nonzero(input: Any, dim: Any = None) -> Any:

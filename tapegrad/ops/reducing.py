@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import config, kernels
+from .. import config
 from ..kernels import recording
 from ..kernels.arrays import cast
 from ..kernels.recording import active
 from ..modes import modes
 from ..op import KernelOp
 from ..tape import LEAF, Entry, record
-from .axes import count_of, final_shape, middle, reduced, run_sizes, widened
+from .axes import count_of, final_shape, reduced, run_sizes, widened
 from .dims import wrap_dims
 
 _empty = np.empty
+_BYTE = np.dtype(np.uint8)
 _REMEMBERED = 8192  # shapes with dimensions
 
 
@@ -44,7 +45,7 @@ def _plan(shape: tuple[int, ...], dim: Any, keepdim: bool) -> Plan:
     return Plan(dims, final_shape(shape, dims, keepdim), count_of(shape, dims))
 
 
-def reduce_floats(
+def reduce_array(
     reduction: Any,
     x: np.ndarray,
     dims: tuple[int, ...],
@@ -52,19 +53,31 @@ def reduce_floats(
     dtype: Any,
     numbers: Any = (),
 ) -> np.ndarray:
-    """A reduction of kernels/reduction.py over dims of a non-empty floating array, in a shape and dtype."""
-    if x.size < config.grain and x.flags.c_contiguous and x.dtype.char in "fd" and not active:
+    """A reduction of kernels/reduction.py over dims of a non-empty array, in a shape and dtype; bools are 0 and 1."""
+    if x.dtype.char == "?":
+        x = x.view(np.uint8)
+    half = x.dtype.char == "e" or dtype.char == "e"
+    if x.size < config.grain and x.flags.c_contiguous and not half and not active:
         sizes, rest = run_sizes(x.shape, dims)
         if not rest:
             out = _empty(shape, dtype)
             reduction.small(x, out, sizes, numbers)
             return out
-    if x.dtype.char == "e" or dtype.char == "e":
+    if half:
         y = widened(x)
         result = reduced(reduction, y, dims, y.dtype, numbers)
         with np.errstate(over="ignore"):
             return cast(result, dtype).reshape(shape)
     return reduced(reduction, x, dims, dtype, numbers).reshape(shape)
+
+
+def truth(
+    reduction: Any, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int, ...], dtype: Any
+) -> np.ndarray:
+    """Whether some or every element of a non-empty array is not zero: EVERY or SOME of kernels/reduce.py."""
+    kind = _BYTE if x.dtype.char == "?" else x.dtype
+    made = reduce_array(reduction, x, dims, shape, kind)
+    return made.view(dtype) if kind is _BYTE else cast(made, dtype)
 
 
 class ReduceOp(KernelOp):
@@ -114,12 +127,3 @@ def reduce_op(*, name: str, node_name: str, x: Any = None, native: bool = False)
     """Make a ReduceOp of a function over an array; ``x`` is its rule, ``native`` see op.py."""
     rules = {} if x is None else {"x": x}
     return lambda forward: ReduceOp(forward, rules, node_name, name, None, native)
-
-
-def folded(combine: str, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """The sum ("add"), product ("mul"), "max" or "min" of whole numbers over dims that are not empty, by a kernel."""
-    y, (outer, n, inner) = middle(x, dims)
-    out = np.empty(shape, x.dtype)
-    pair = (y.view(np.uint8), out.view(np.uint8)) if x.dtype.char == "?" else (y, out)
-    kernels.reduction.fold(combine, *pair, (outer, n, inner))
-    return out

@@ -144,6 +144,10 @@ PROGRAM = """
     for name in ("sum", "prod", "amax", "amin"):
         work(lambda a: getattr(a, name)(1), x(2, 150_000))
     work(lambda a: a.sum(0), x(9000, 3))
+    for n in (2, 3, 5, 8):  # many short rows
+        for name in ("sum", "prod", "amax", "norm", "logsumexp", "max", "argmin", "cumsum", "cumprod", "any"):
+            args = (None, 1) if name == "norm" else (1,)
+            work(lambda a: getattr(a, name)(*args), x(5000, n))
     work(lambda a: a.argmax(), x(90, 100))
     work(lambda a: a.sort(1), x(30, 50))
     sort, cut = tapegrad.ops.sort, tapegrad.ops.sort._cut
