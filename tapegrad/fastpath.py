@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import config, tape
+from . import config, results, tape
 from .elementwise import Elementwise, learned
 from .locks import shared
 from .modes import hooked, modes, paused
@@ -100,14 +100,7 @@ def _bind(
 # -- the short way ----------------------------------------------------------------------------------
 
 _RESULT = """\
-result = new(Result)
-result._array = made
-result._char = {char}
-result._extra = None
-result._grad = None
-result._index = 0
-result._version = version = [0, None]
-result._view = None
+result = constant(made, {char})
 """
 
 _ENTRY = """\
@@ -160,7 +153,6 @@ def short_way({a}, *, out=None):
 {result}
                 node = {a}._node if {a}._view is None else {a}._source()
                 if node is None or (paused and not modes.grad){never}:
-                    result._node = None
                     return result
 {entry}
     return general({a}, out=out)
@@ -185,7 +177,6 @@ def short_way({a}, {b}, *, out=None):
                     node = {a}._node if {a}._view is None else {a}._source()
                     other_node = {b}._node if {b}._view is None else {b}._source()
                     if (node is None and other_node is None) or (paused and not modes.grad){never}:
-                        result._node = None
                         return result
                     if node is LEAF:
                         node = {a}
@@ -202,7 +193,6 @@ def short_way({a}, {b}, *, out=None):
 {result_number}
                 node = {a}._node if {a}._view is None else {a}._source()
                 if node is None or (paused and not modes.grad){never}:
-                    result._node = None
                     return result
 {entry_number}
     return general({a}, {b}, out=out)
@@ -247,7 +237,7 @@ def _short_way(op: Elementwise) -> Any:
     site = (_SITE if config.record_lines else _NO_SITE).rstrip("\n")
     edge = f"({a} if node is LEAF else node,"
     if len(op.inputs) == 1:
-        sources = {op.inputs[0]: ("x", f"{a}._version"), "out": ("made", "version")}
+        sources = {op.inputs[0]: ("x", f"{a}._version"), "out": ("made", "result._version")}
         keep = _keep(op, (True,), sources, "vjp_1")
         entry = _ENTRY.format(
             edges=f"{edge})", indices=f"(0,) if not {a}._index else ({a}._index,)", keep=keep, site=site
@@ -258,7 +248,11 @@ def _short_way(op: Elementwise) -> Any:
     else:
         b = "other"
         first, second = op.inputs
-        sources = {first: ("x", f"{a}._version"), second: ("y", f"{b}._version"), "out": ("made", "version")}
+        sources = {
+            first: ("x", f"{a}._version"),
+            second: ("y", f"{b}._version"),
+            "out": ("made", "result._version"),
+        }
         cases = [
             ("if other_node is None:", _keep(op, (True, False), sources, "vjp_10")),
             ("elif node is None:", _keep(op, (False, True), sources, "vjp_01")),
@@ -295,9 +289,9 @@ def _indent(text: str, width: int) -> str:
 def _compiled(op: Elementwise, text: str) -> Any:
     scope: dict[str, Any] = {
         "Entry": Entry, "boolean": np.dtype(bool), "LEAF": LEAF, "Value": Value, "empty": np.empty, "general": op.general,
-        "getframe": sys._getframe, "grain": config.grain, "hooked": hooked, "modes": modes, "paused": paused, "new": object.__new__,
+        "getframe": sys._getframe, "grain": config.grain, "hooked": hooked, "modes": modes, "paused": paused,
         "next_position": tape._next_position, "numbers": (float, int), "op": op, "ours": tape._ours,
-        "user_frame": tape._user_frame, "Result": _bound[0] if _bound else Value,
+        "user_frame": tape._user_frame,
     }  # fmt: skip
     if len(op.inputs) == 1:
         alone = op.variant("a")
@@ -309,26 +303,12 @@ def _compiled(op: Elementwise, text: str) -> Any:
             f"vjp_{a:d}{b:d}": pair.vjp((a, b)) for a, b in ((True, True), (True, False), (False, True))
         }
     exec(_code(text), scope)
-    if not _bound:
-        _scopes.append(scope)
+    results.share(scope)
     made = scope["short_way"]
     # Callers may give the inputs by the names that the op has for them.
     code = made.__code__
     made.__code__ = code.replace(co_varnames=(*op.inputs, *code.co_varnames[len(op.inputs) :]))
     return made
-
-
-_scopes: list[dict[str, Any]] = []
-
-
-def bind(result: type[Any]) -> None:
-    """Name the class of results. It stands above the ops, so it makes itself known."""
-    for scope in _scopes:
-        scope["Result"] = result
-    _bound.append(result)
-
-
-_bound: list[type[Any]] = []
 
 
 @once

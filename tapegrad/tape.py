@@ -25,6 +25,7 @@ from . import config, dtypes, sources
 from .hooks import RemovableHandle
 from .kernels.recording import active, changed, now
 from .modes import hooked, modes
+from .results import constant, share
 from .sites import _ours as _ours
 from .sites import _user_frame as _user_frame
 from .sites import describe_site as describe_site
@@ -34,7 +35,7 @@ from .sites import site_line as site_line
 
 _positions = itertools.count()
 _next_position = _positions.__next__
-_new = object.__new__
+share(globals())  # keeps constant up to date
 _NO_DTYPE = np.dtype(np.float32)  # of an entry without outputs
 
 
@@ -106,8 +107,11 @@ class Value:
         """A Value over an array, which is not copied."""
         if type(array) is not np.ndarray:
             array = np.asarray(array)  # kernels read the array object itself: a NumPy scalar would crash them
-        char = array.dtype.char if array.flags.c_contiguous else ""
-        return fresh(cls._result, array, char, node, index)
+        made = constant(array, array.dtype.char if array.flags.c_contiguous else "")
+        if node is not None:
+            made._node = node
+            made._index = index
+        return made
 
     def _set_array(self, array: np.ndarray) -> None:
         """Put another array in this tensor's place."""
@@ -182,20 +186,6 @@ def before_write(value: Value) -> tuple[Any, int]:
             if type(entry) is not Entry:
                 break
     return node, value._index
-
-
-def fresh(cls: Any, array: np.ndarray, char: str, node: Any = None, index: int = 0) -> Any:
-    """A Value of exactly this class; ``char`` is its dtype's character if the array is C-contiguous, else ""."""
-    made = _new(cls)
-    made._array = array
-    made._char = char
-    made._extra = None
-    made._grad = None
-    made._index = index
-    made._node = node
-    made._version = [0, None]
-    made._view = None
-    return made
 
 
 class Entry:

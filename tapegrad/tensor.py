@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes, engine, fastpath, missing, op, ops, printing
+from . import dtypes, engine, missing, op, ops, printing, results
 from .device import check_device, cpu
 from .device import device as Device
 from .formats import check_format
@@ -725,7 +725,7 @@ class Tensor(
 operator_float, operator_int, operator_bool = float, int, bool
 NUMBERS = (int, float, bool)
 Tensor._result = Tensor
-fastpath.bind(Tensor)
+results.bind(Tensor)
 missing.mark(Tensor)
 op.Op.wrap_saved = staticmethod(Tensor._make)
 

@@ -37,6 +37,7 @@ FLOORS: list[set[str]] = [
     {"cuda"},
     {"blas", "buffers"},
     {"kernels", "printing", "threads"},
+    {"results"},
     {"tape", "replay", "scopes", "reasons"},
     {"op", "derive", "faces"},
     {"elementwise", "fastpath"},

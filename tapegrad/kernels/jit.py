@@ -29,6 +29,7 @@ from numba.extending import NativeValue, unbox
 
 from .. import locks
 from . import cache
+from .loading import loaded
 from .recording import Live, active, here
 
 # contract lets a*b+c become one fused instruction. arcp would make division inexact, nsz would
@@ -207,3 +208,7 @@ def _plain(fn: Callable[..., None]) -> Callable[..., None]:
             fn(*[span(a) if isinstance(a, np.ndarray) else a for a in args])
 
     return run
+
+
+if not PLAIN:
+    loaded()

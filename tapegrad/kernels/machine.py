@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
 from .. import locks
+from .assembled import assembled
 from .jit import PLAIN, Kernel, from_text
 from .launch import as_integer, call_address
 from .rows import word as address_word
@@ -32,7 +32,6 @@ _POINTER = ir.IntType(8).as_pointer()
 _WORDS = _I64.as_pointer()
 _JUMP = ir.FunctionType(ir.VoidType(), [_I64, _WORDS, _WORDS])
 
-_engines: list[Any] = []  # what owns machine code must stay alive
 _trampolines: dict[str, int] = {}
 _loop = 0
 
@@ -50,7 +49,7 @@ def trampolines(kinds: Iterable[str]) -> dict[str, int]:
             module = ir.Module("tapegrad_trampolines")
             for kind in missing:
                 _trampoline(module, kind)
-            engine = _compiled(module)
+            engine = assembled(module)
             for kind in missing:
                 _trampolines[kind] = engine.get_function_address(f"call_{kind}")
     return _trampolines
@@ -63,19 +62,8 @@ def loop() -> int:
         if not _loop:
             module = ir.Module("tapegrad_loop")
             _run(module)
-            _loop = _compiled(module).get_function_address("run")
+            _loop = assembled(module).get_function_address("run")
     return _loop
-
-
-def _compiled(module: ir.Module) -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(str(module))
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2)
-    engine = llvm.create_mcjit_compiler(parsed, machine)
-    engine.finalize_object()
-    _engines.append(engine)
-    return engine
 
 
 def _trampoline(module: ir.Module, kinds: str) -> None:

@@ -31,9 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import buffers, config, dtypes, kernels, modes
+from .. import buffers, config, dtypes, kernels, modes, results
 from ..kernels import recording as recordings
-from ..tape import LEAF, fresh
+from ..tape import LEAF
 from .lower import FIRST
 from .program import MOST, PRIVATE, Program
 from .steps import Host, Ref
@@ -52,7 +52,7 @@ else:
     r{n} = empty(s{n}, d{n})
     f{n} = True
     o{n} = g
-    {leaf}._grad = fresh(k{n}, r{n}, {char!r})
+    {leaf}._grad = constant(r{n}, {char!r})
 """
 
 
@@ -162,7 +162,7 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     """The lines that run the program."""
     program = recording.program
     scope.update({
-        "references": sys.getrefcount, "whole": buffers.whole, "fresh": fresh, "spaces": program.spaces,
+        "references": sys.getrefcount, "whole": buffers.whole, "constant": results.constant, "spaces": program.spaces,
         "workspace": program.workspace, "done": program.done, "empty": buffers.empty, "empty_small": np.empty,
     })  # fmt: skip
     for k, j in enumerate(recording.first):
@@ -178,7 +178,6 @@ def _body(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
             yield f"r{n} = empty{'_small' * small}(s{n}, d{n})"
             continue
         leaves[n] = _leaf(leaf, f"l{n}", scope)
-        scope[f"k{n}"] = (recording.flat_form[0][leaf] if type(leaf) is int else leaf)._result
         yield from _GRADIENT.format(n=n, leaf=leaves[n], char=dtype.char).splitlines()
     for k, call in enumerate(recording.before):
         if call.counts:
@@ -271,7 +270,7 @@ def _results(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
     for k, (how, what, cls) in enumerate(recording.outputs):
         names.append(f"t{k}")
         scope[f"output{k}"] = cls
-        node = "None, 0"
+        node = ""
         if how == "argument":
             yield f"t{k} = x{what}"
         elif how == "made":
@@ -279,7 +278,9 @@ def _results(recording: Any, scope: dict[str, Any]) -> Iterator[str]:
                 scope["gone"] = recording.used_up()
                 node = f"gone, {outer.outputs.index(k)}"
             if _whole(what, recording):
-                yield f"t{k} = fresh(output{k}, r{what.memory.number}, {what.char!r}, {node})"
+                yield f"t{k} = constant(r{what.memory.number}, {what.char!r})"
+                if node:
+                    yield f"t{k}._node, t{k}._index = {node}"
             else:
                 scope.update({f"p{k}": what, "array": recording._array})
                 yield f"t{k} = output{k}._make(array(p{k}, [{', '.join(_bound(recording))}]), {node})"

@@ -17,9 +17,10 @@ from ..kernels.recording import active
 from ..modes import modes, paused
 from ..op import KernelOp, Packed
 from ..replay import Algebra
+from ..results import constant, share
 from ..tape import LEAF, Entry, record
 
-_new = object.__new__
+share(globals())  # keeps constant up to date
 
 
 class DirectOp(KernelOp):
@@ -57,16 +58,8 @@ class DirectOp(KernelOp):
             edges.append(v if node is LEAF else node)
             needed = needed or node is not None
         array = recording.forward(self, arrays, params) if active else self.forward(*arrays, **params)
-        # Value._make, written out: products are small and many.
-        result = _new(first._result)
-        result._array = array
-        result._char = array.dtype.char if array.flags.c_contiguous else ""
-        result._extra = None
-        result._grad = None
-        result._index = 0
-        result._node = None
-        result._version = [0, None]
-        result._view = None
+        # Value._make without its call: products are small and many.
+        result = constant(array, array.dtype.char if array.flags.c_contiguous else "")
         if needed and (not paused or modes.grad):
             result._node = self._recorded(values, tuple(edges), params, array)
         return result
