@@ -25,9 +25,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 # Threads of one library that wait by spinning would hold the cores that the next one's threads need: OpenBLAS lets its
-# own do so for a tenth of a second after each product. Here they go to sleep within a millisecond (2^20 cycles), and those
-# of the OpenMP of tapegrad and of PyTorch after some 10 us, which is what tapegrad asks for by itself.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# own do so for a tenth of a second after each product. Here they go to sleep within a millisecond (2^20 cycles). Those of
+# PyTorch's OpenMP wait for some milliseconds, as they do by default, and are asleep after PAUSE.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 import numpy as np

@@ -6,7 +6,7 @@ Kernels never look at the number of threads, so results do not depend on it.
 Two situations make a parallel region unsafe, and both run serially instead: a child process
 made by fork after threads were started (they do not exist in the child), and a second Python thread
 that arrives while the first is inside a parallel region (not every threading layer of numba
-allows that).
+allows that). Where other programs take the cores, it is of no use, and kernels run serially for a while (retreat.py).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from numba.extending import intrinsic
 from .. import config
 from .jit import PLAIN, Kernel, from_text, signature
 from .recording import active, here
+from .retreat import retreat
 
 _region = threading.Lock()
 _home: int | None = None  # the process in which numba's threads live, once they were started
@@ -48,7 +49,10 @@ def in_region(work: int, region: Callable[[int], None]) -> bool:
     try:
         if not _ready():
             return False
+        if not retreat.possible():
+            return False
         region(config.threads)
+        retreat.consider()
     finally:
         _region.release()
     return True
@@ -75,16 +79,17 @@ def _ready() -> bool:
 
 
 def _start_threads() -> None:
-    """Start numba's threads so that they soon sleep while they wait.
+    """Start numba's threads so that they sleep after a while of waiting.
 
     The OpenMP library of GCC lets them spin for milliseconds, at every start and end of a parallel loop. On cores
     that have other work as well, that is the time which the awaited thread needs: a training step
-    becomes a hundred times slower. The library reads its setting once, when it is loaded, which happens here.
+    becomes a hundred times slower. To be woken takes a thread some 50 us, though, so they wait for about twice as long; where
+    that is too long, retreat.py helps. The library reads its setting once, when it is loaded, which happens here.
     """
     if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
         numba.get_num_threads()
         return
-    os.environ["GOMP_SPINCOUNT"] = "1000"  # some 10 us
+    os.environ["GOMP_SPINCOUNT"] = "10000"
     try:
         numba.get_num_threads()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ import threadpoolctl
 
 import tapegrad as tg
 from tapegrad import config
+from tapegrad.kernels.retreat import Retreat, retreat
 
 from ..process import finish, run, start
 
@@ -22,7 +24,9 @@ SIZE = 3 * config.grain + 17
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
     before = tg.get_num_threads()
+    retreat.wanted = False  # or, on a busy machine, what several threads do would not be tested
     yield
+    retreat.wanted = True
     tg.set_num_threads(before)
 
 
@@ -372,12 +376,66 @@ def test_waiting_threads_soon_sleep() -> None:
     if "GOMP_" not in err:
         pytest.skip(f"the threads are not those of GCC's OpenMP: {out}")
     assert out.split() == ["omp", "None"], "the environment is as it was"
-    assert "GOMP_SPINCOUNT = '1000'" in err
+    assert "GOMP_SPINCOUNT = '10000'" in err
     _, err = run(program, **settings, GOMP_SPINCOUNT="77")
     assert "GOMP_SPINCOUNT = '77'" in err
     _, err = run(program, **settings, OMP_WAIT_POLICY="ACTIVE")
     assert "OMP_WAIT_POLICY = 'ACTIVE'" in err
-    assert "GOMP_SPINCOUNT = '1000'" not in err
+    assert "GOMP_SPINCOUNT = '10000'" not in err
+
+
+def test_busy_cores_make_work_serial_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, own = 0.0, 0.0
+    monkeypatch.setattr("time.perf_counter", lambda: clock)
+    monkeypatch.setattr("time.thread_time", lambda: own)
+    watch = Retreat()
+
+    def region(took: float, lost: float) -> bool:
+        nonlocal clock, own
+        if not watch.possible():
+            return False
+        clock += took
+        own += took - lost
+        watch.consider()
+        return True
+
+    for _ in range(100):
+        assert region(0.1, 0.01), "uneven work is not a loss"
+        assert region(5e-4, 4e-4), "nor is a short one"
+    pauses = []
+    for _ in range(9):
+        assert region(0.002, 0.0015)  # the first of them is not measured
+        region(0.002, 0.0015)
+        before = clock
+        while not watch.possible():
+            clock += 0.001
+        pauses.append(round(clock - before, 2))
+    assert pauses == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
+    assert region(0.1, 0.0)
+    assert region(0.1, 0.0)
+    assert region(0.002, 0.0015)
+    assert not region(0.002, 0.0015)
+    clock += 0.021
+    assert region(0.002, 0.0), "one good region, and the next pause is short again"
+
+
+def test_a_thread_that_sleeps_makes_the_next_work_serial() -> None:
+    from tapegrad.kernels import launch
+
+    tg.set_num_threads(2)
+    retreat.wanted = True
+    parts: list[int] = []
+
+    def region(given: int) -> None:
+        time.sleep(0.005)
+        parts.append(given)
+
+    while len(parts) < 3 and launch.in_region(SIZE, region):
+        pass
+    assert parts[:1] == [2]
+    assert len(parts) < 3
+    retreat.until = 0.0
+    assert launch.in_region(SIZE, region)
 
 
 def test_more_threads_than_cores_by_the_environment() -> None:
