@@ -77,24 +77,9 @@ def _correlate(height, width):
     product = tile.product(height, width)
 
     def correlate(
-        x,
-        w,
-        bias,
-        out,
-        shifts,
-        runs,
-        parts,
-        least,
-        n,
-        groups,
-        per_group,
-        count,
-        places,
-        each,
-        cuts,
-        start,
-        stop,
-    ):
+        x, w, bias, out, shifts, runs, parts,
+        least, n, groups, per_group, count, places, each, cuts, start, stop,
+    ):  # fmt: skip
         """out[image, o, t] = max(bias[o] + sum over k of w[o, k] * x[place(t) + shift(k)], least)
 
         x has ``each`` elements per image, out ``places``, w is packed by pack_rows. ``runs`` has for each of

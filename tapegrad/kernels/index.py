@@ -10,6 +10,7 @@ width: callers pass float32 arrays where the signature says uint32.
 from __future__ import annotations
 
 from .jit import device, kernel
+from .parts import added, multiplied
 
 
 @kernel
@@ -266,18 +267,6 @@ def _last(a, b):
 
 
 @device
-def _sum(a, b):
-    """a + b"""
-    return a + b
-
-
-@device
-def _product(a, b):
-    """a * b"""
-    return a * b
-
-
-@device
 def _larger(a, b):
     """the larger of a and b, NaN if either is"""
     return a if a > b or a != a else b
@@ -290,7 +279,7 @@ def _smaller(a, b):
 
 
 put_along = _along("put_along", _last)
-add_along = _along("add_along", _sum)
-multiply_along = _along("multiply_along", _product)
+add_along = _along("add_along", added)
+multiply_along = _along("multiply_along", multiplied)
 max_along = _along("max_along", _larger)
 min_along = _along("min_along", _smaller)

@@ -11,12 +11,14 @@ WIDTH = 1024  # columns that are summed side by side, so that their sums stay in
 
 
 @device
-def _sum(a, b):
+def added(a, b):
+    """a + b"""
     return a + b
 
 
 @device
-def _product(a, b):
+def multiplied(a, b):
+    """a * b"""
     return a * b
 
 
@@ -62,8 +64,8 @@ def _parts_kernel(name, combine):
 
 
 _FOLDS = {
-    "add": _parts_kernel("add_parts", _sum),
-    "mul": _parts_kernel("multiply_parts", _product),
+    "add": _parts_kernel("add_parts", added),
+    "mul": _parts_kernel("multiply_parts", multiplied),
     "max": _parts_kernel("largest_parts", _larger),
     "min": _parts_kernel("smallest_parts", _smaller),
 }

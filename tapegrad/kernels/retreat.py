@@ -21,7 +21,6 @@ class Retreat:
     FIRST, LONGEST = 0.02, 1.0  # for so long, and twice as long each time in a row
 
     def __init__(self) -> None:
-        self.wanted = True
         self.until = 0.0
         self.pause = self.FIRST
         self.alert = False
@@ -40,7 +39,7 @@ class Retreat:
         """After the region, on the thread that began it."""
         now = time.perf_counter()
         took = now - self.began
-        measured, self.alert = self.alert, self.wanted and took > self.LOST
+        measured, self.alert = self.alert, took > self.LOST
         if not (measured and self.alert):
             return
         if took - (time.thread_time() - self.own) > max(self.LOST, self.SHARE * took):

@@ -19,7 +19,7 @@ from ..kernels.recording import hosted, now
 from . import conv_choice as choice
 from . import conv_panels as panels
 from .conv_plan import Plan, plan, residues
-from .conv_scratch import scratch
+from .conv_scratch import scratch, starts
 from .windows import Windows
 
 # Elements of the padded copy of some images: few enough to stay in the caches that cores share.
@@ -100,9 +100,7 @@ def _correlate(
     n = weight.size // weight.shape[0]
     packed = scratch.take("weight", tiles * rows * n, x.dtype)
     launch(conv.pack_rows, (weight, packed, per_group, n, rows), tiles, packed.size)
-    start = zeros((groups, tiles // groups * rows), x.dtype)
-    if bias is not None:
-        copy(start[:, :per_group], bias.reshape(groups, per_group))
+    start = starts(bias, groups, per_group, tiles // groups * rows, x.dtype)
     shifts, runs = p.shifts(channels // groups), p.runs(lanes)
     count, each = runs.count, channels * p.plane
     step = max(1, min(images, BLOCK // each))
@@ -135,9 +133,7 @@ def _correlate_lanes(
     n = weight.size // weight.shape[0]
     packed = scratch.take("weight", groups * vectors * n * lanes, x.dtype)
     launch(conv.pack_lanes, (weight, packed, per_group, n, lanes), groups * vectors, packed.size)
-    start = zeros((groups, vectors * lanes), x.dtype)
-    if bias is not None:
-        copy(start[:, :per_group], bias.reshape(groups, per_group))
+    start = starts(bias, groups, per_group, vectors * lanes, x.dtype)
     each = channels * p.plane
     as_it_is = p.as_it_is  # elements are read one by one, none outside
     step = images if as_it_is else max(1, min(images, BLOCK // each))

@@ -13,8 +13,7 @@ import numpy as np
 
 from .. import kernels
 from ..kernels import launch_lazily as launch
-from ..kernels.arrays import copy, zeros
-from .conv_scratch import scratch
+from .conv_scratch import scratch, starts
 from .windows import Windows
 
 # Elements in the panels of some images: few enough to stay in the cache that cores share.
@@ -173,9 +172,7 @@ def _convolve(
     lanes = kernels.tile.lanes(x.itemsize)
     places, outs = math.prod(x.shape[2:]), math.prod(out.shape[2:])
     vectors = -(-per_group // lanes)
-    start = zeros((groups, vectors * lanes), x.dtype)
-    if bias is not None:
-        copy(start[:, :per_group], bias.reshape(groups, per_group))
+    start = starts(bias, groups, per_group, vectors * lanes, x.dtype)
     block = places * channels * lanes
     step = max(1, BLOCK // block) * lanes
     cuts = -(-outs // lanes)

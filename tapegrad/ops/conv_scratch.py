@@ -6,10 +6,12 @@ Small pieces are kept per thread. Large ones come from where results do, which b
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 
 from .. import buffers
+from ..kernels.arrays import copy, zeros
 from ..kernels.recording import now
 
 _LARGE = 1 << 18  # elements
@@ -32,3 +34,13 @@ class _Scratch(threading.local):
 
 
 scratch = _Scratch()
+
+
+def starts(
+    bias: np.ndarray | None, groups: int, per_group: int, padded: int, dtype: np.dtype[Any]
+) -> np.ndarray:
+    """What sums begin with: the bias, or zeros; a group of channels has room for ``padded``."""
+    made = zeros((groups, padded), dtype)
+    if bias is not None:
+        copy(made[:, :per_group], bias.reshape(groups, per_group))
+    return made

@@ -23,8 +23,6 @@ from .reducing import ReduceOp, plan, reduce_array, reduce_op
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
-_BYTE = np.dtype(np.uint8)
-
 # -- values --------------------------------------------------------------------------------------------
 
 
@@ -47,8 +45,6 @@ def _extremum(which: str) -> Any:
         if not x.size:
             return np.empty(shape, x.dtype)
         reduction = kernels.reduce.LARGEST if which == "max" else kernels.reduce.SMALLEST
-        if x.dtype.char == "?":
-            return reduce_array(reduction, x, dims, shape, _BYTE).view(np.bool_)
         return reduce_array(reduction, x, dims, shape, x.dtype)
 
     return forward

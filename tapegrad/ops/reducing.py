@@ -53,9 +53,11 @@ def reduce_array(
     dtype: Any,
     numbers: Any = (),
 ) -> np.ndarray:
-    """A reduction of kernels/reduction.py over dims of a non-empty array, in a shape and dtype; bools are 0 and 1."""
+    """A reduction of kernels/reduction.py over dims of a non-empty array, in a shape and dtype; bools are bytes of 0 and 1."""
     if x.dtype.char == "?":
         x = x.view(np.uint8)
+        if dtype.char == "?":
+            return reduce_array(reduction, x, dims, shape, _BYTE, numbers).view(dtype)
     half = x.dtype.char == "e" or dtype.char == "e"
     if x.size < config.grain and x.flags.c_contiguous and not half and not active:
         sizes, rest = run_sizes(x.shape, dims)
@@ -75,9 +77,7 @@ def truth(
     reduction: Any, x: np.ndarray, dims: tuple[int, ...], shape: tuple[int, ...], dtype: Any
 ) -> np.ndarray:
     """Whether some or every element of a non-empty array is not zero: EVERY or SOME of kernels/reduce.py."""
-    kind = _BYTE if x.dtype.char == "?" else x.dtype
-    made = reduce_array(reduction, x, dims, shape, kind)
-    return made.view(dtype) if kind is _BYTE else cast(made, dtype)
+    return cast(reduce_array(reduction, x, dims, shape, x.dtype), dtype)
 
 
 class ReduceOp(KernelOp):

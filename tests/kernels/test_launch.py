@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -24,9 +25,9 @@ SIZE = 3 * config.grain + 17
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
     before = tg.get_num_threads()
-    retreat.wanted = False  # or, on a busy machine, what several threads do would not be tested
+    retreat.LOST = math.inf  # or, on a busy machine, what several threads do would not be tested
     yield
-    retreat.wanted = True
+    retreat.LOST = Retreat.LOST
     tg.set_num_threads(before)
 
 
@@ -423,7 +424,7 @@ def test_a_thread_that_sleeps_makes_the_next_work_serial() -> None:
     from tapegrad.kernels import launch
 
     tg.set_num_threads(2)
-    retreat.wanted = True
+    retreat.LOST = Retreat.LOST
     parts: list[int] = []
 
     def region(given: int) -> None:
